@@ -1,0 +1,61 @@
+"""Memory layout of one tier in the compiled simulator.
+
+One row per block keeps what an access needs on one cache line. The layout lives here, free of Numba, because both
+sides of the entry point ``autotune.kernels`` use it: the simulator allocates, the kernels read and write.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+# Columns of ``nodes`` (int32), one row per block; list heads follow the blocks.
+PREV, NEXT, WHERE, PINS, CHILDREN, SLOT, PARENT, DEPTH = range(8)
+N_NODE_COLUMNS = 8
+
+# Values of WHERE: 0 absent and unknown; residents are 1 to GHOST - 1; ghosts (remembered, not resident) from GHOST on.
+ABSENT = 0
+GHOST = 16
+
+# Linked lists: list k has its head at row n_blocks + k; NEXT of the head is the newest, PREV of the head the oldest.
+N_LISTS = 6
+
+# Entries of ``ints`` (int64).
+KIND, CAPACITY, SIZE, N_BLOCKS, NOW_NS, SEQUENCE, NEXT_USE, HEAP_SIZE, HAND, TARGET, NEWCOMERS, FLAG = range(12)
+LIST_SIZES = 12  # ints[LIST_SIZES + k] is the length of list k
+N_INTS = LIST_SIZES + N_LISTS + 6
+SCRATCH = LIST_SIZES + N_LISTS  # six entries that a policy may use as it likes
+
+# Columns of ``keys`` (int64): current rank and its tie-breaker; those the heap was last ordered by; time of last access.
+KEY, KEY_SEQUENCE, HEAP_KEY, HEAP_SEQUENCE, LAST_NS = range(5)
+N_KEY_COLUMNS = 5
+
+N_FLOATS = 8
+
+
+class TierState(NamedTuple):
+    """Arrays of one tier.
+
+    Attributes:
+        ints: ``(N_INTS,)`` int64 scalars, see the indices above.
+        floats: ``(N_FLOATS,)`` float64 scalars that a policy may use as it likes.
+        params: ``(n_params,)`` float64 parameters of the policy, in the order that its kernel documents.
+        nodes: ``(n_blocks + N_LISTS, N_NODE_COLUMNS)`` int32.
+        keys: ``(n_blocks or 0, N_KEY_COLUMNS)`` int64, for policies that rank.
+        counts: ``(n_blocks or 0,)`` float64 frequencies or small counters.
+        heap: ``(n_blocks or 0,)`` int32 binary heap of block ids.
+        terms: ``(max_depth + 1,)`` int64 value term of the rank by depth, in nanoseconds.
+        sketch: ``(n_counters,)`` uint8, for policies that count approximately.
+    """
+
+    ints: npt.NDArray[np.int64]
+    floats: npt.NDArray[np.float64]
+    params: npt.NDArray[np.float64]
+    nodes: npt.NDArray[np.int32]
+    keys: npt.NDArray[np.int64]
+    counts: npt.NDArray[np.float64]
+    heap: npt.NDArray[np.int32]
+    terms: npt.NDArray[np.int64]
+    sketch: npt.NDArray[np.uint8]

@@ -1,0 +1,64 @@
+"""The closed vocabularies of the project: decisions, tiers and modes."""
+
+from __future__ import annotations
+
+from enum import IntEnum, StrEnum
+
+
+class Decision(StrEnum):
+    """What may be done with an idle reusable block."""
+
+    KEEP = "KEEP"
+    OFFLOAD = "OFFLOAD"
+    EVICT = "EVICT"
+
+
+class Tier(IntEnum):
+    """Where a copy of a block may lie, nearest first."""
+
+    DEVICE = 0
+    HOST = 1
+    DISK = 2
+
+
+class StoreMode(StrEnum):
+    """When a block is copied from the device to the host.
+
+    ``EAGER`` stores every block of a request that the host lacks when the request ends and keeps both copies.
+    ``LAZY`` stores a block when the device evicts it, and keeps the host's copy when it is loaded back.
+    ``EXCLUSIVE`` stores at device eviction too, but a loaded block leaves the host.
+    """
+
+    EAGER = "eager"
+    LAZY = "lazy"
+    EXCLUSIVE = "exclusive"
+
+
+class Timing(StrEnum):
+    """When a request's blocks become idle.
+
+    ``INSTANT``: at its arrival (golden counts). ``SERVICE``: when it finishes; until then its blocks are pinned and
+    charged to the device, and requests that do not fit wait in order.
+    """
+
+    INSTANT = "instant"
+    SERVICE = "service"
+
+
+class Admission(StrEnum):
+    """Which missing blocks a tier accepts.
+
+    ``ALL``: every block. ``MARGINAL``: only blocks that outrank the resident they would displace, so that nothing is
+    stored just to be evicted. ``TWO_HIT``: only blocks seen before.
+    """
+
+    ALL = "all"
+    MARGINAL = "marginal"
+    TWO_HIT = "two_hit"
+
+
+class EvidenceGrade(StrEnum):
+    """How complete the recorded accesses are (``events_only`` lacks device hits, so it cannot tune a cache)."""
+
+    TELEMETRY = "telemetry"
+    EVENTS_ONLY = "events_only"

@@ -25,6 +25,7 @@ class BlockAccess:
         time_ns: Time of the access.
         sequence: Counts accesses in the order they are reported; breaks ties.
         next_use: Index of the next request that touches the block, ``NEVER`` if none does; for clairvoyant bounds only.
+        request: Index of the request that makes the access.
     """
 
     block: int
@@ -33,6 +34,7 @@ class BlockAccess:
     time_ns: int
     sequence: int
     next_use: int = NEVER
+    request: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,8 @@ class EvictionPolicy(ABC):
 
     Calls come in this order: for each block of a request, deepest first, :meth:`touch` if it is resident, else
     :meth:`admits` and then either :meth:`insert` or :meth:`refuse`; afterwards :meth:`evict` while the tier is over
-    its capacity. :meth:`remove` takes out a block that moved to another tier.
+    its capacity. Where the nearer tier hands its victims down, :meth:`refuse` reports accesses to blocks that lie
+    elsewhere, :meth:`demote` brings a victim in and :meth:`remove` takes out a block that moved up.
     """
 
     name: ClassVar[str]
@@ -109,8 +112,12 @@ class EvictionPolicy(ABC):
     def insert(self, access: BlockAccess) -> None:
         """A missing block became resident."""
 
+    def demote(self, access: BlockAccess) -> None:
+        """A missing block became resident because a nearer tier evicted it; that is no use of it."""
+        self.insert(access)
+
     def refuse(self, access: BlockAccess) -> None:
-        """A missing block was not admitted; a policy may remember that it was asked for."""
+        """A block that is not resident was asked for and stays out; a policy may remember that."""
 
     @abstractmethod
     def evict(self, pinned: Callable[[int], bool] = nothing_pinned) -> int:

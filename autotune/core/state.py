@@ -23,14 +23,15 @@ GHOST = 16
 N_LISTS = 6
 
 # Entries of ``ints`` (int64).
-KIND, CAPACITY, SIZE, N_BLOCKS, NOW_NS, SEQUENCE, NEXT_USE, HEAP_SIZE, HAND, TARGET, NEWCOMERS, FLAG = range(12)
-LIST_SIZES = 12  # ints[LIST_SIZES + k] is the length of list k
+KIND, CAPACITY, SIZE, N_BLOCKS, NOW_NS, SEQUENCE, NEXT_USE, HEAP_SIZE, HAND, TARGET, NEWCOMERS, FLAG, REQUEST = range(13)
+LIST_SIZES = 13  # ints[LIST_SIZES + k] is the length of list k
 N_INTS = LIST_SIZES + N_LISTS + 6
 SCRATCH = LIST_SIZES + N_LISTS  # six entries that a policy may use as it likes
 
-# Columns of ``keys`` (int64): current rank and its tie-breaker; those the heap was last ordered by; time of last access.
-KEY, KEY_SEQUENCE, HEAP_KEY, HEAP_SEQUENCE, LAST_NS = range(5)
-N_KEY_COLUMNS = 5
+# Columns of ``keys`` (int64): current rank and its tie-breaker; those the heap was last ordered by; time of last
+# access; request that made the block resident.
+KEY, KEY_SEQUENCE, HEAP_KEY, HEAP_SEQUENCE, LAST_NS, INSERTED_BY = range(6)
+N_KEY_COLUMNS = 6
 
 N_FLOATS = 8
 

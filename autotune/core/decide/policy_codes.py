@@ -1,0 +1,23 @@
+"""Integer codes of the policies that have a compiled twin, as stored in ``ints[KIND]`` of a tier's state."""
+
+from __future__ import annotations
+
+FIFO, LRU, SIEVE, S3FIFO, ARC, WTINYLFU, TWO_HIT = range(7)
+LFU, LRFU, GDSF, CLAIRVOYANT, CLAIRVOYANT_SECONDS, RANK = range(16, 22)
+
+CODES = {
+    "fifo": FIFO,
+    "lru": LRU,
+    "sieve": SIEVE,
+    "s3fifo": S3FIFO,
+    "arc": ARC,
+    "wtinylfu": WTINYLFU,
+    "two_hit": TWO_HIT,
+    "lfu": LFU,
+    "lrfu": LRFU,
+    "gdsf": GDSF,
+    "clairvoyant": CLAIRVOYANT,
+    "clairvoyant_seconds": CLAIRVOYANT_SECONDS,
+    "rank": RANK,
+}
+CLAIRVOYANTS = frozenset({"clairvoyant", "clairvoyant_seconds"})

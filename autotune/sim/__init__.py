@@ -1,0 +1,1 @@
+"""Simulator of an engine's tiered KV cache."""

@@ -1,0 +1,85 @@
+"""What to simulate: tiers, their policies, and the engine's semantics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from autotune.core.decide.policy_codes import CLAIRVOYANTS
+from autotune.core.errors import SimulationError
+from autotune.core.eviction import PolicySpec
+from autotune.core.types import StoreMode, Timing
+
+DEFAULT_ITL_S = 0.008
+
+
+@dataclass(frozen=True, slots=True)
+class CacheConfig:
+    """One simulated engine.
+
+    Attributes:
+        device_blocks: Capacity of the device tier in blocks.
+        host_blocks: Capacity of the host tier; 0 means that there is none.
+        disk_blocks: Capacity of the disk tier, which takes what the host evicts; 0 means that there is none.
+        device_policy: Who leaves the device.
+        host_policy: Who leaves the host.
+        disk_policy: Who leaves the disk.
+        store_mode: When the host gets a block.
+        timing: When a request's blocks become idle.
+        itl_s: Seconds per output token while a request runs, for service timing.
+        full_blocks: Drop partial tail blocks and always recompute at least one token, as engines do.
+        chunk_blocks: Blocks stored together on the host (eager stores only when more than one).
+        min_load_blocks: Shorter runs are recomputed instead of loaded.
+        check_break_even: Recompute a run whose load would take longer.
+    """
+
+    device_blocks: int
+    host_blocks: int = 0
+    disk_blocks: int = 0
+    device_policy: PolicySpec = field(default=PolicySpec("lru"))
+    host_policy: PolicySpec = field(default=PolicySpec("lru"))
+    disk_policy: PolicySpec = field(default=PolicySpec("lru"))
+    store_mode: StoreMode = StoreMode.EAGER
+    timing: Timing = Timing.INSTANT
+    itl_s: float = DEFAULT_ITL_S
+    full_blocks: bool = False
+    chunk_blocks: int = 1
+    min_load_blocks: int = 0
+    check_break_even: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse combinations that mean nothing.
+
+        Raises:
+            SimulationError: a capacity is negative, there is a disk but no host, or chunks meet a mode without them.
+        """
+        if self.device_blocks < 1:
+            raise SimulationError("the device holds at least one block", got=self.device_blocks, remedy="raise it")
+        if self.host_blocks < 0 or self.disk_blocks < 0:
+            raise SimulationError("a capacity is not negative", got=(self.host_blocks, self.disk_blocks))
+        if self.disk_blocks and not self.host_blocks:
+            raise SimulationError(
+                "a disk tier takes what the host evicts", got="no host tier", remedy="give --host-gib or --host-blocks"
+            )
+        if self.chunk_blocks < 1 or (self.chunk_blocks > 1 and self.store_mode is not StoreMode.EAGER):
+            raise SimulationError(
+                "chunks of several blocks are stored when they are computed",
+                got=f"chunk_blocks={self.chunk_blocks} with store mode {self.store_mode}",
+                remedy="use --store eager, or chunks of one block",
+            )
+
+    @property
+    def policies(self) -> tuple[PolicySpec, PolicySpec, PolicySpec]:
+        """Policies of device, host and disk."""
+        return self.device_policy, self.host_policy, self.disk_policy
+
+    @property
+    def capacities(self) -> tuple[int, int, int]:
+        """Capacities of device, host and disk in blocks."""
+        return self.device_blocks, self.host_blocks, self.disk_blocks
+
+    @property
+    def is_clairvoyant(self) -> bool:
+        """Whether a tier in use looks into the future."""
+        return any(
+            spec.name in CLAIRVOYANTS for spec, blocks in zip(self.policies, self.capacities, strict=True) if blocks
+        )

@@ -1,0 +1,135 @@
+"""From a policy's name and parameters to what runs it: the state of its compiled twin, or the plain class."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from autotune.core import registry
+from autotune.core.costs import CostProfile
+from autotune.core.decide.policy_codes import CODES
+from autotune.core.decide.rank import NS_PER_S, rank_weight_s, value_term_ns
+from autotune.core.eviction import EvictionPolicy, PolicySpec, TierContext
+from autotune.core.state import (
+    CAPACITY,
+    DEPTH,
+    KIND,
+    N_BLOCKS,
+    N_FLOATS,
+    N_INTS,
+    N_KEY_COLUMNS,
+    N_LISTS,
+    N_NODE_COLUMNS,
+    NEXT,
+    PARENT,
+    PREV,
+    SLOT,
+    TierState,
+)
+from autotune.core.trace import Trace
+from autotune.core.types import Tier
+
+_FIRST_RANKED = CODES["lfu"]
+
+
+def tier_context(capacity_blocks: int, tier: Tier, trace: Trace, costs: CostProfile) -> TierContext:
+    """What the policy of a tier may know: its capacity, and the seconds at stake per depth.
+
+    On the device a hit saves the recomputation; below it, the recomputation less the load.
+    """
+    depths = int(np.diff(trace.block_offsets).max(initial=1))
+    edges = costs.prefill_s(np.arange(depths + 1, dtype=np.float64) * trace.block_tokens)
+    value_s = np.diff(edges)
+    if tier is not Tier.DEVICE:
+        value_s = np.maximum(value_s - costs.block_load_s(trace.block_tokens), 0.0)
+    return TierContext(capacity_blocks, tuple(value_s.tolist()))
+
+
+def plain_policy(spec: PolicySpec, context: TierContext) -> EvictionPolicy:
+    """The plain Python policy of that name.
+
+    Raises:
+        UnknownNameError: no policy of that name is registered.
+        PolicyError: a parameter is unknown or out of range.
+    """
+    policy: EvictionPolicy = registry.load(registry.POLICIES, spec.name)(context, **dict(spec.params))
+    return policy
+
+
+def has_compiled_twin(spec: PolicySpec) -> bool:
+    """Whether the compiled simulator knows the policy; plug-ins may be plain only."""
+    return spec.name in CODES
+
+
+def empty_tier() -> TierState:
+    """State of a tier that does not exist: capacity 0."""
+    nothing = np.zeros(0, np.int64)
+    return TierState(
+        ints=np.zeros(N_INTS, np.int64),
+        floats=np.zeros(N_FLOATS),
+        params=np.zeros(8),
+        nodes=np.zeros((0, N_NODE_COLUMNS), np.int32),
+        keys=np.zeros((0, N_KEY_COLUMNS), np.int64),
+        counts=np.zeros(0),
+        heap=np.zeros(0, np.int32),
+        terms=nothing,
+        sketch=np.zeros(0, np.uint8),
+    )
+
+
+def compiled_tier(
+    spec: PolicySpec,
+    context: TierContext,
+    n_blocks: int,
+    parents: npt.NDArray[np.int32],
+    depths: npt.NDArray[np.int32],
+) -> TierState:
+    """State of the compiled twin of a policy, empty.
+
+    Args:
+        spec: Policy and parameters.
+        context: Capacity and values.
+        n_blocks: Distinct blocks of the trace.
+        parents: ``(n_blocks,)`` block that each block continues, -1 for none.
+        depths: ``(n_blocks,)`` position of each block in its chain.
+    """
+    plain_policy(spec, TierContext(1))  # validates the parameters, by the same rules as everywhere
+    code = CODES[spec.name]
+    ranked = code >= _FIRST_RANKED
+    nodes = np.zeros((n_blocks + N_LISTS, N_NODE_COLUMNS), np.int32)
+    heads = np.arange(n_blocks, n_blocks + N_LISTS)
+    nodes[heads, PREV] = nodes[heads, NEXT] = heads
+    nodes[:, SLOT] = -1
+    nodes[:n_blocks, PARENT] = parents
+    nodes[:n_blocks, DEPTH] = depths
+    ints = np.zeros(N_INTS, np.int64)
+    ints[KIND], ints[CAPACITY], ints[N_BLOCKS] = code, context.capacity_blocks, n_blocks
+    params, terms = _parameters(spec, context)
+    size = n_blocks if ranked else 0
+    return TierState(
+        ints=ints,
+        floats=np.zeros(N_FLOATS),
+        params=params,
+        nodes=nodes,
+        keys=np.zeros((size, N_KEY_COLUMNS), np.int64),
+        counts=np.zeros(size),
+        heap=np.zeros(size, np.int32),
+        terms=terms,
+        sketch=np.zeros(0, np.uint8),
+    )
+
+
+def _parameters(spec: PolicySpec, context: TierContext) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+    """Parameter vector and value terms by depth, as the kernels document them."""
+    given = {**registry.load(registry.POLICIES, spec.name).PARAMETERS, **dict(spec.params)}
+    value_ns = np.rint(np.asarray(context.value_s) * NS_PER_S).astype(np.int64)
+    params = np.zeros(8)
+    if spec.name == "rank":
+        weight_ns = rank_weight_s(given["lambda_recency"], given["tau_s"]) * NS_PER_S
+        ghosts = math.ceil(given["ghost_ratio"] * context.capacity_blocks)
+        params[:4] = weight_ns, given["half_life_s"], ghosts, given["admission"]
+        terms = [value_term_ns(weight_ns, given["cost_weight"], v) for v in context.value_s]
+        return params, np.array(terms, np.int64)
+    return params, value_ns

@@ -1,0 +1,1 @@
+"""Settings, models, hardware profiles, schemas and sample traces, read with :mod:`importlib.resources`."""

@@ -1,0 +1,1 @@
+"""Cache policies: baselines by family and the rank rule, plain and compiled."""

@@ -1,0 +1,32 @@
+"""The functions of ``autotune.core.decide``, compiled; nothing is defined here, so nothing can differ."""
+
+from __future__ import annotations
+
+from numba import njit
+
+from autotune.core.decide import arithmetic as _arithmetic
+from autotune.core.decide import keys as _keys
+from autotune.core.decide import rank as _rank
+from autotune.core.decide import value as _value
+
+# The callees must be compiled before their callers, and be what the callers' globals name: each module's plain
+# functions call each other by name, so the compiled twins are built with those names bound to compiled functions.
+
+
+def _compiled(function, **bound):  # type: ignore[no-untyped-def]
+    twin = type(function)(function.__code__, {**function.__globals__, **bound}, function.__name__)
+    twin.__qualname__ = function.__qualname__
+    return njit(twin)
+
+
+log2 = njit(_arithmetic.log2_exactly_rounded_ops)
+exp2 = njit(_arithmetic.exp2_exactly_rounded_ops)
+round_half_up = njit(_rank.round_half_up)
+decayed_frequency = _compiled(_rank.decayed_frequency, exp2_exactly_rounded_ops=exp2)
+rank_ns = _compiled(_rank.rank_ns, log2_exactly_rounded_ops=log2, round_half_up=round_half_up)
+prefill_s = njit(_value.prefill_s)
+transfer_s = njit(_value.transfer_s)
+load_pays = _compiled(_value.load_pays, prefill_s=prefill_s, transfer_s=transfer_s)
+gdsf_key = _compiled(_keys.gdsf_key, round_half_up=round_half_up)
+next_use_key = njit(_keys.next_use_key)
+seconds_density_key = _compiled(_keys.seconds_density_key, round_half_up=round_half_up)

@@ -1,0 +1,46 @@
+"""What a plain run of the tests leaves out, and the lines that say so."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from importlib.util import find_spec
+
+import pytest
+from hypothesis import settings
+
+# Machines differ in speed, so no example has a deadline; an automatic build must not fail by luck of the draw.
+settings.register_profile("tests", deadline=None, derandomize="CI" in os.environ)
+settings.register_profile("fuzz", deadline=None, derandomize=False, max_examples=20_000)
+settings.load_profile("tests")
+
+_OWN_TARGET = {"slow": "make test-slow", "fuzz": "make fuzz", "benchmark": "make bench"}
+_LEFT_OUT = pytest.StashKey[Counter[str]]()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out long tests unless ``-m`` asks for some, and tests of engines that are not installed."""
+    marks_chosen = bool(config.option.markexpr)
+    reasons = {item.nodeid: reason for item in items if (reason := next(_reasons(item, marks_chosen), None))}
+    config.hook.pytest_deselected(items=[item for item in items if item.nodeid in reasons])
+    items[:] = [item for item in items if item.nodeid not in reasons]
+    config.stash[_LEFT_OUT] = Counter(reasons.values())
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say what was left out and how to run it."""
+    left_out = config.stash.get(_LEFT_OUT, Counter())
+    if left_out:
+        terminalreporter.section("left out")
+    for reason, count in sorted(left_out.items()):
+        terminalreporter.line(f"{count} {'test' if count == 1 else 'tests'}: {reason}")
+
+
+def _reasons(item: pytest.Item, marks_chosen: bool) -> Iterator[str]:
+    for mark in item.iter_markers("engine"):
+        missing = [module for module in mark.args if find_spec(module) is None]
+        if missing:
+            yield f"need {', '.join(missing)}, which this environment lacks"
+    if not marks_chosen:
+        yield from (f"{mark}, see '{target}'" for mark, target in _OWN_TARGET.items() if item.get_closest_marker(mark))

@@ -2,6 +2,11 @@
 
 The public API is :func:`tune`, :func:`simulate`, :class:`Policy` and :class:`Trace`. Each is imported when it is first
 asked for (PEP 562), so that ``import autotune.core`` inside an engine loads no search library and no compiler.
+
+>>> import autotune
+>>> trace = autotune.Trace.open("sample:conversation")
+>>> trace.block_tokens
+512
 """
 
 from __future__ import annotations

@@ -15,7 +15,6 @@ from enum import Enum
 
 import yaml
 from pydantic import BaseModel
-from pydantic.fields import FieldInfo
 
 from autotune.core.units import GIB, MIB
 
@@ -60,21 +59,23 @@ def utc_text(moment: datetime) -> str:
     return moment.isoformat().replace("+00:00", "Z")
 
 
-def _model_lines(model: BaseModel, indent: str, explained: set[type[BaseModel]], *, spaced: bool = False) -> list[str]:
-    """Lines of one mapping; comments only at the first mapping of each kind, so that lists stay readable."""
-    first = type(model) not in explained
-    explained.add(type(model))
+def _model_lines(model: BaseModel, indent: str, explained: set[tuple[str, str]], *, spaced: bool = False) -> list[str]:
+    """Lines of one mapping; a field that occurs often is explained where it occurs first."""
     lines: list[str] = []
     for name, field in type(model).model_fields.items():
+        value = getattr(model, name)
+        if value is None and getattr(type(model), "leave_out_none", False):
+            continue
         if spaced and lines:
             lines.append("")
-        if first and field.description:
+        if field.description and (name, field.description) not in explained:
+            explained.add((name, field.description))
             lines += _comment(field.description, indent)
-        lines += _field_lines(field.alias or name, getattr(model, name), indent, explained)
+        lines += _field_lines(field.alias or name, value, indent, explained)
     return lines
 
 
-def _field_lines(key: str, value: object, indent: str, explained: set[type[BaseModel]]) -> list[str]:
+def _field_lines(key: str, value: object, indent: str, explained: set[tuple[str, str]]) -> list[str]:
     if isinstance(value, BaseModel):
         return [f"{indent}{key}:", *_model_lines(value, indent + "  ", explained)]
     if isinstance(value, tuple):
@@ -84,13 +85,13 @@ def _field_lines(key: str, value: object, indent: str, explained: set[type[BaseM
     return [f"{indent}{key}: {scalar(value)}{_readable(key, value)}"]
 
 
-def _item_lines(item: object, indent: str, explained: set[type[BaseModel]]) -> Iterator[str]:
+def _item_lines(item: object, indent: str, explained: set[tuple[str, str]]) -> Iterator[str]:
     if not isinstance(item, BaseModel):
         yield f"{indent}- {scalar(item)}"
         return
     lines = _model_lines(item, indent + "  ", explained)
     start = next(i for i, line in enumerate(lines) if not line.lstrip().startswith("#"))
-    yield from lines[:start]
+    yield from (indent + line.lstrip() for line in lines[:start])
     yield f"{indent}- {lines[start].lstrip()}"
     yield from lines[start + 1 :]
 

@@ -108,6 +108,10 @@ class EvictionPolicy(ABC):
         """Whether a missing block may become resident; must not change any state."""
         return True
 
+    def admits_demoted(self, access: BlockAccess) -> bool:
+        """Whether a missing block that a nearer tier evicts may come in; that is no use of it. Changes no state."""
+        return self.admits(access)
+
     @abstractmethod
     def insert(self, access: BlockAccess) -> None:
         """A missing block became resident."""

@@ -10,7 +10,7 @@ import difflib
 import json
 import types
 import typing
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -36,8 +36,8 @@ _WORDS = {
     "enum": "must be one of {expected}",
     "missing": "must be given",
     "extra_forbidden": "is not a known name",
-    "union_tag_invalid": "must say one of {expected_tags}",
-    "union_tag_not_found": "must be given",
+    "union_tag_invalid": "must have as {discriminator} one of {expected_tags}",
+    "union_tag_not_found": "must have {discriminator}",
     "model_type": "must be a mapping of names to values",
     "tuple_type": "must be a list",
     "dict_type": "must be a mapping of names to values",
@@ -56,6 +56,9 @@ class Strict(BaseModel):
     """Base of all models that are read from text: frozen, no unknown names, no type guessing, finite numbers."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+    # Whether fields that are None are left out when the model is written as text; they must default to None.
+    leave_out_none: ClassVar[bool] = False
 
 
 def validate(model: type[_Model], tree: object, error: type[AutotuneError], what: str = "") -> _Model:
@@ -80,9 +83,10 @@ def explain_error(
     problem: ValidationError, model: type[BaseModel], error: type[AutotuneError], what: str = ""
 ) -> AutotuneError:
     """The first fault that pydantic found, as an error of this project."""
-    faults = problem.errors(include_url=False)
+    # A misspelt name is also a missing one; the misspelling is what the reader has to see.
+    faults = sorted(problem.errors(include_url=False), key=lambda fault: fault["type"] != "extra_forbidden")
     fault = faults[0]
-    path, owner = _locate(model, fault["loc"])
+    path, owner = _locate(model, fault["loc"], names_a_key=fault["type"] == "extra_forbidden")
     rule = f"{path} {_rule(fault)}" if path else _rule(fault)
     remedies = [_remedy(fault, owner)]
     if len(faults) > 1:
@@ -111,7 +115,9 @@ def _got(fault: Any) -> str | None:
     cause = _cause(fault)
     if cause is not None:
         return None if cause.got is None else str(cause.got)
-    return None if fault["type"] in {"missing", "union_tag_not_found"} else _shorten(fault["input"])
+    if fault["type"] in {"missing", "union_tag_not_found"}:
+        return None
+    return _shorten(fault["ctx"]["tag"] if fault["type"] == "union_tag_invalid" else fault["input"])
 
 
 def _remedy(fault: Any, owner: type[BaseModel] | None) -> str:
@@ -128,7 +134,9 @@ def _cause(fault: Any) -> BrokenRuleError | None:
     return cause if isinstance(cause, BrokenRuleError) else None
 
 
-def _locate(model: type[BaseModel], location: tuple[str | int, ...]) -> tuple[str, type[BaseModel] | None]:
+def _locate(
+    model: type[BaseModel], location: tuple[str | int, ...], *, names_a_key: bool
+) -> tuple[str, type[BaseModel] | None]:
     """A readable path, and the model that the last part of ``location`` belongs to.
 
     Pydantic puts the chosen member of a union between two names; such a part is no key of the file and is left out.
@@ -136,15 +144,16 @@ def _locate(model: type[BaseModel], location: tuple[str | int, ...]) -> tuple[st
     owners: list[type[BaseModel]] = [model]
     path = ""
     for position, part in enumerate(location):
+        is_last = position == len(location) - 1
         if isinstance(part, int):
             path += f"[{part}]"
             continue
         matching = [owner for owner in owners if part in _names(owner)]
-        if position < len(location) - 1 and not matching:
+        if not matching and not (is_last and names_a_key):
             owners = [owner for owner in owners if part in _tags(owner)] or owners
             continue
         path += f".{part if part.isidentifier() else _shorten(part)}"
-        if position < len(location) - 1:
+        if not is_last:
             owners = [inner for owner in matching for inner in _models_in(_annotation(owner, part))]
     return path.lstrip("."), owners[0] if owners else None
 

@@ -29,6 +29,17 @@ from autotune.core.state import (
     SIZE,
     TierState,
 )
+from autotune.sim.columns import (
+    DEVICE_HIT,
+    DISK_HIT,
+    EVICTED_DEVICE,
+    EVICTED_HOST,
+    HOST_HIT,
+    OVERSIZED,
+    STORED,
+    STORED_DISK,
+)
+from autotune.sim.stream import Stream
 
 _kernels = registry.load(registry.KERNELS, "tier")
 _refresh = _kernels.refresh
@@ -41,25 +52,9 @@ _load_pays = _kernels.load_pays
 _prefill_s = _kernels.prefill_s
 _transfer_s = _kernels.transfer_s
 
-# Columns of the per-request output.
-DEVICE_HIT, HOST_HIT, DISK_HIT, STORED, STORED_DISK, EVICTED_DEVICE, EVICTED_HOST, OVERSIZED = range(8)
-N_COLUMNS = 8
-
 EAGER, LAZY, EXCLUSIVE = range(3)
 _MARGINAL = 1.0
 _ADMISSION = 3
-
-
-class Stream(NamedTuple):
-    """Columns of the trace as the loop reads them."""
-
-    arrival_ns: npt.NDArray[np.int64]
-    offsets: npt.NDArray[np.int64]
-    ids: npt.NDArray[np.int32]
-    max_hit: npt.NDArray[np.int32]
-    input_tokens: npt.NDArray[np.int32]
-    decode_ns: npt.NDArray[np.int64]
-    next_use: npt.NDArray[np.int64]
 
 
 class Rules(NamedTuple):

@@ -1,0 +1,69 @@
+"""The policy document ``kv-autotune/policy/v1``: what the tuner hands over and what an engine obeys.
+
+Read one with :func:`parse` or :func:`load`; :mod:`autotune.export` writes it.
+"""
+
+from __future__ import annotations
+
+from autotune.core.policy.document import Lease, LruDocument, PolicyDocument, RankDocument
+from autotune.core.policy.evidence import (
+    Expectation,
+    Fingerprint,
+    GainFrac,
+    Package,
+    Provenance,
+    SimulationFacts,
+    SkippedRows,
+    TraceOption,
+    TraceSource,
+)
+from autotune.core.policy.explain import Explanation, RankParts, explain
+from autotune.core.policy.reading import document_hash, load, parse
+from autotune.core.policy.sections import (
+    Budgets,
+    Costs,
+    DeviceTier,
+    Hints,
+    Prices,
+    RankKnobs,
+    RankSection,
+    ReuseStep,
+    StoredTier,
+    Streaming,
+    Tiers,
+)
+from autotune.core.policy.specs import policy_spec
+
+__all__ = [
+    "Budgets",
+    "Costs",
+    "DeviceTier",
+    "Expectation",
+    "Explanation",
+    "Fingerprint",
+    "GainFrac",
+    "Hints",
+    "Lease",
+    "LruDocument",
+    "Package",
+    "PolicyDocument",
+    "Prices",
+    "Provenance",
+    "RankDocument",
+    "RankKnobs",
+    "RankParts",
+    "RankSection",
+    "ReuseStep",
+    "SimulationFacts",
+    "SkippedRows",
+    "StoredTier",
+    "Streaming",
+    "Tiers",
+    "TraceOption",
+    "TraceSource",
+    "document_hash",
+    "explain",
+    "load",
+    "parse",
+    "policy_spec",
+]

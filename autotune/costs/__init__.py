@@ -1,0 +1,9 @@
+"""What recompute and transfer cost: from published figures of a machine and the dimensions of a model."""
+
+from __future__ import annotations
+
+from autotune.core.break_even import break_even_tokens
+from autotune.costs.hardware import hardware_names, load_hardware
+from autotune.costs.roofline import profile
+
+__all__ = ["break_even_tokens", "hardware_names", "load_hardware", "profile"]

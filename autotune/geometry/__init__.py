@@ -1,0 +1,13 @@
+"""Bytes of KV that a model takes, from published dimensions or from its own ``config.json``."""
+
+from __future__ import annotations
+
+from autotune.core.shapes import ModelShape
+from autotune.geometry.models import load_model, model_names
+
+__all__ = ["ModelShape", "block_bytes", "load_model", "model_names"]
+
+
+def block_bytes(shape: ModelShape, block_tokens: int) -> int:
+    """Bytes of KV in one block of ``block_tokens`` tokens, over all layers."""
+    return shape.kv_bytes_per_token * block_tokens

@@ -1,0 +1,80 @@
+"""The columns that the simulator's loops read, derived from a trace once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from autotune.core.decide.keys import NEVER
+from autotune.core.trace import Trace
+from autotune.core.units import NS_PER_S
+from autotune.sim.config import CacheConfig
+
+
+class Stream(NamedTuple):
+    """Columns of the trace as the loop reads them."""
+
+    arrival_ns: npt.NDArray[np.int64]
+    offsets: npt.NDArray[np.int64]
+    ids: npt.NDArray[np.int32]
+    max_hit: npt.NDArray[np.int32]
+    input_tokens: npt.NDArray[np.int32]
+    decode_ns: npt.NDArray[np.int64]
+    next_use: npt.NDArray[np.int64]
+
+
+def make_stream(trace: Trace, config: CacheConfig) -> Stream:
+    """The trace's columns in the types that the loop was compiled for."""
+    lengths = np.diff(trace.block_offsets)
+    hits = (trace.input_tokens - 1) // trace.block_tokens if config.full_blocks else lengths
+    return Stream(
+        arrival_ns=np.rint(trace.arrival_s * NS_PER_S).astype(np.int64),
+        offsets=trace.block_offsets.astype(np.int64, copy=False),
+        ids=trace.block_ids,
+        max_hit=np.minimum(hits, lengths).astype(np.int32),
+        input_tokens=trace.input_tokens.astype(np.int32, copy=False),
+        decode_ns=np.rint(trace.output_tokens * config.itl_s * NS_PER_S).astype(np.int64),
+        next_use=next_uses(trace) if config.is_clairvoyant else np.zeros(0, np.int64),
+    )
+
+
+def without_partial_blocks(trace: Trace) -> Trace:
+    """The trace as an engine caches it: only blocks that are filled to the last token."""
+    lengths = np.diff(trace.block_offsets)
+    full = np.minimum(lengths, trace.input_tokens // trace.block_tokens)
+    if np.array_equal(full, lengths):
+        return trace
+    position = np.arange(trace.n_accesses) - np.repeat(trace.block_offsets[:-1], lengths)
+    keep = position < np.repeat(full, lengths)
+    offsets = np.concatenate(([0], np.cumsum(full)))
+    return replace(trace, block_offsets=offsets, block_ids=trace.block_ids[keep])
+
+
+def next_uses(trace: Trace) -> npt.NDArray[np.int64]:
+    """``(n_accesses,)`` index of the next request that touches the same block, ``NEVER`` if none does."""
+    request = np.repeat(np.arange(trace.n_requests), np.diff(trace.block_offsets))
+    order = np.argsort(trace.block_ids, kind="stable")
+    ids = trace.block_ids[order]
+    uses = np.full(trace.n_accesses, NEVER, np.int64)
+    same = ids[1:] == ids[:-1]
+    uses[order[:-1][same]] = request[order[1:][same]]
+    return uses
+
+
+def block_depths(trace: Trace) -> npt.NDArray[np.int32]:
+    """``(n_blocks,)`` position of each block in its chain, as seen at its first appearance."""
+    position = np.arange(trace.n_accesses) - np.repeat(trace.block_offsets[:-1], np.diff(trace.block_offsets))
+    depths = np.zeros(trace.n_blocks, np.int32)
+    depths[trace.block_ids[::-1]] = position[::-1]
+    return depths
+
+
+def chunk_parents(parents: npt.NDArray[np.int32], chunk_blocks: int) -> npt.NDArray[np.int32]:
+    """The block ``chunk_blocks`` before each block in its chain, -1 where there is none."""
+    result = parents
+    for _ in range(chunk_blocks - 1):
+        result = np.where(result >= 0, parents[result], np.int32(-1))
+    return result

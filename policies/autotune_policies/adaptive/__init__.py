@@ -1,0 +1,1 @@
+"""Policies that tune themselves between recency and frequency."""

@@ -1,0 +1,1 @@
+"""Policies that decide who comes in rather than who leaves."""

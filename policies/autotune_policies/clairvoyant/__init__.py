@@ -1,0 +1,1 @@
+"""Bounds: policies that know the future, to measure the others against."""

@@ -1,0 +1,1 @@
+"""Policies that weigh what a miss costs."""

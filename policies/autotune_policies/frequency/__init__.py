@@ -1,0 +1,1 @@
+"""Policies that know how often a block was used."""

@@ -1,0 +1,114 @@
+"""SIEVE, compiled; the plain form in ``recency/sieve.py`` tells what it does.
+
+Blocks that were inserted into a full tier wait in a list of their own until an eviction makes room (``room_first.py``).
+``ints[HAND]`` is the hand's row + 1, 0 while it stands nowhere.
+"""
+
+from __future__ import annotations
+
+from numba import njit
+
+from autotune.core.state import ABSENT, CAPACITY, HAND, N_BLOCKS, PINS, PREV, SIZE, WHERE, TierState
+from autotune_policies.kernels.lists import oldest, push_newest, size, unlink
+
+_QUEUE, _LINE = 0, 1  # lists
+_UNUSED, _USED, _WAITING = 1, 2, 3  # values of WHERE
+
+
+@njit(cache=True)
+def touch(s: TierState, b: int) -> None:
+    """A resident block was used."""
+    if s.nodes[b, WHERE] == _WAITING:
+        _join_all(s)
+    s.nodes[b, WHERE] = _USED
+
+
+@njit(cache=True)
+def insert(s: TierState, b: int) -> None:
+    """A missing block became resident."""
+    s.ints[SIZE] += 1
+    if size(s, _QUEUE) < s.ints[CAPACITY]:
+        _join(s, b)
+    else:
+        push_newest(s, _LINE, b)
+        s.nodes[b, WHERE] = _WAITING
+
+
+@njit(cache=True)
+def remove(s: TierState, b: int) -> None:
+    """A resident block left for a reason other than space."""
+    if s.nodes[b, WHERE] == _WAITING:
+        unlink(s, _LINE, b)
+        s.nodes[b, WHERE] = ABSENT
+    else:
+        _drop(s, b)
+    s.ints[SIZE] -= 1
+    _join_where_room(s)
+
+
+@njit(cache=True)
+def evict(s: TierState) -> int:
+    """The hand's victim leaves; -1 if all residents are pinned."""
+    b = _make_room(s)
+    if b < 0 and size(s, _LINE) > 0:
+        _join_all(s)
+        b = _make_room(s)
+    if b >= 0:
+        s.ints[SIZE] -= 1
+    _join_where_room(s)
+    return b
+
+
+@njit(cache=True)
+def _join(s: TierState, b: int) -> None:
+    push_newest(s, _QUEUE, b)
+    s.nodes[b, WHERE] = _UNUSED
+
+
+@njit(cache=True)
+def _join_first(s: TierState) -> None:
+    b = oldest(s, _LINE)
+    unlink(s, _LINE, b)
+    _join(s, b)
+
+
+@njit(cache=True)
+def _join_where_room(s: TierState) -> None:
+    while size(s, _LINE) > 0 and size(s, _QUEUE) < s.ints[CAPACITY]:
+        _join_first(s)
+
+
+@njit(cache=True)
+def _join_all(s: TierState) -> None:
+    while size(s, _LINE) > 0:
+        _join_first(s)
+
+
+@njit(cache=True)
+def _newer(s: TierState, b: int) -> int:
+    newer = s.nodes[b, PREV]
+    return newer if newer < s.ints[N_BLOCKS] else -1
+
+
+@njit(cache=True)
+def _make_room(s: TierState) -> int:
+    b = s.ints[HAND] - 1
+    for _ in range(2 * size(s, _QUEUE)):
+        if b < 0:
+            b = oldest(s, _QUEUE)
+        if s.nodes[b, WHERE] == _USED:
+            s.nodes[b, WHERE] = _UNUSED
+        elif s.nodes[b, PINS] == 0:
+            s.ints[HAND] = b + 1
+            _drop(s, b)
+            return b
+        b = _newer(s, b)
+    return -1
+
+
+@njit(cache=True)
+def _drop(s: TierState, b: int) -> None:
+    if s.ints[HAND] == b + 1:
+        s.ints[HAND] = _newer(s, b) + 1
+    unlink(s, _QUEUE, b)
+    s.nodes[b, WHERE] = ABSENT

@@ -55,7 +55,8 @@ format: $(VENV)/.stamp-dev ## put the code into its format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-docs: $(VENV)/.stamp-dev ## write the generated references in docs/
+docs: $(VENV)/.stamp-dev ## write what is generated from the code: default settings, schema, references in docs/
+	$(BIN)/python -m autotune.export.generated
 	$(BIN)/python docs/generate.py
 
 clean: ## remove results, builds and caches; the installation stays

@@ -168,7 +168,7 @@ def _default(parameter: Any) -> str:
     default = parameter.default
     if parameter.required:
         return "required"
-    if default is None or default is False or callable(default):
+    if default is None or default is False or default in ([], ()) or callable(default):
         return ""
     return f"`{default.value if isinstance(default, enum.Enum) else default}`"
 

@@ -1,7 +1,7 @@
 """The application ``kv-autotune``, put together from the modules beside this one.
 
-A module of this package is a command: it holds either a function of its own name (``simulate.py``: ``def simulate``) or,
-for a command with subcommands, a ``typer.Typer`` called ``app``. Nothing has to be registered here.
+A module of this package is a command: it holds either a function of its own name (``simulate.py``: ``def simulate``)
+or, for a command with subcommands, a ``typer.Typer`` called ``app``. Nothing has to be registered here.
 
 Typer reads the signatures of all commands to print any help, so command modules import heavy packages (Numba, Optuna,
 scikit-learn, plotly, pyarrow) inside the function's body.
@@ -49,14 +49,20 @@ def command_names() -> list[str]:
     return sorted(m.name for m in modules if m.name not in _NOT_COMMANDS and not m.name.startswith("_"))
 
 
-def _root(
-    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)] = False,
-) -> None:
-    if version:
-        from importlib.metadata import version as installed_version
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
 
-        typer.echo(installed_version("kv-autotune"))
+        typer.echo(version("kv-autotune"))
         raise typer.Exit
+
+
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version)
+    ] = False,
+) -> None:
+    """Options of the application itself."""
 
 
 app = build()

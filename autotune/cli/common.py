@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import typer
 import typer.core
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 EXIT_BAD_INPUT = 2
 
 # Typer carries Click inside since 0.26 and used the package before: its own exceptions lead to the right one.
-_UsageError = typer.BadParameter.__mro__[1]
+_UsageError = cast(type[Exception], typer.BadParameter.__mro__[1])
 
 
 @contextmanager

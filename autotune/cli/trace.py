@@ -27,14 +27,16 @@ app = typer.Typer(
 Sources = Annotated[
     list[str],
     typer.Argument(
-        metavar="SOURCE...", help="FORMAT:PATH; the path may be a glob, .gz or .zst; several of one format are one stream."
+        metavar="SOURCE", help="FORMAT:PATH; the path may be a glob, .gz or .zst; several of one format are one stream."
     ),
 ]
 OnError = Annotated[
-    str, typer.Option("--on-error", metavar="fail|skip", help="What becomes of malformed rows: fail, or skip and count.")
+    str,
+    typer.Option("--on-error", metavar="fail|skip", help="What becomes of malformed rows: fail, or skip and count."),
 ]
 Options = Annotated[
-    list[str], typer.Option("--option", metavar="NAME=VALUE", help="Option of the format's reader; may be repeated.")
+    list[str] | None,
+    typer.Option("--option", metavar="NAME=VALUE", help="Option of the format's reader; may be repeated."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
 
@@ -46,7 +48,7 @@ def info(
         str | None, typer.Option("--model", help="Model (name or config.json) for the footprint in GiB.")
     ] = None,
     on_error: OnError = "fail",
-    option: Options = [],  # noqa: B006 typer copies it
+    option: Options = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what a trace holds: requests, span, blocks, footprint, and how its blocks are reused."""
@@ -54,7 +56,7 @@ def info(
     from autotune.traces.stats import describe
 
     shape = _shape(model)
-    trace = Trace.open(source, **reader_options(option, on_error=on_error))
+    trace = Trace.open(source, **reader_options(option or (), on_error=on_error))
     stats = describe(trace)
     footprint_bytes = None
     if shape is not None:
@@ -81,7 +83,7 @@ def convert(
     seed: Annotated[int | None, typer.Option(help="Seed of the random starts; 0 if not given.")] = None,
     block_tokens: Annotated[int | None, typer.Option(help="Coarsen to blocks of so many tokens.")] = None,
     on_error: OnError = "fail",
-    option: Options = [],  # noqa: B006 typer copies it
+    option: Options = None,
     as_json: AsJson = False,
 ) -> None:
     """Write a trace as a recording (Parquet), as it is, with larger blocks, or merged from sessions."""
@@ -94,7 +96,7 @@ def convert(
         raise ConfigError(
             "--seed belongs to --merge-span-s", got="--seed alone", remedy="a reader's seed is --option seed=N"
         )
-    options = reader_options(option, on_error=on_error)
+    options = reader_options(option or (), on_error=on_error)
     if merge_span_s is not None:
         trace = merge_sessions(
             _each_session(source, options), span_s=merge_span_s, seed=seed or 0, block_tokens=block_tokens

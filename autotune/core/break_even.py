@@ -27,7 +27,9 @@ def break_even_tokens(costs: CostProfile, start_tokens: int, block_tokens: int =
         ConfigError: ``start_tokens`` is negative or ``block_tokens`` is not positive.
     """
     if start_tokens < 0 or block_tokens < 1:
-        raise ConfigError("a run starts at 0 or later and has blocks of at least 1 token", got=(start_tokens, block_tokens))
+        raise ConfigError(
+            "a run starts at 0 or later and has blocks of at least 1 token", got=(start_tokens, block_tokens)
+        )
     too_short, long_enough = 0, MAX_RUN_TOKENS // block_tokens
     if not _pays(costs, start_tokens, long_enough * block_tokens):
         return None

@@ -6,6 +6,7 @@ Reading the text back with :mod:`autotune.core.strict_yaml` gives the same value
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 import textwrap
@@ -40,13 +41,9 @@ def to_commented_yaml(model: BaseModel, header: str = "") -> str:
 def scalar(value: object) -> str:
     """One value on one line."""
     if isinstance(value, Enum):
-        return scalar(value.value)
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int):
-        return str(value)
+        value = value.value
+    if value is None or isinstance(value, int):  # true and false are int, too
+        return json.dumps(value)
     if isinstance(value, float):
         return _float(value)
     if isinstance(value, datetime):

@@ -93,7 +93,10 @@ class QueueSettings(Strict):
         description="Highest load (busy share of the servers) under LRU at which waiting times are reported at all.",
     )
     ttft_goal_ms: float = Field(
-        default=2000.0, gt=0.0, le=3_600_000.0, description="Milliseconds to the first token that count as good service."
+        default=2000.0,
+        gt=0.0,
+        le=3_600_000.0,
+        description="Milliseconds to the first token that count as good service.",
     )
 
 

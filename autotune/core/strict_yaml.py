@@ -158,7 +158,9 @@ class _Reader:
 
     def _refuse_features(self, event: Any) -> None:
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
-            raise self._fault(event, "anchors and aliases are not allowed", "one", "write the value out where it is used")
+            raise self._fault(
+                event, "anchors and aliases are not allowed", "one", "write the value out where it is used"
+            )
         if getattr(event, "tag", None) is not None:
             raise self._fault(event, "tags are not allowed", _shorten(repr(event.tag)), "write the plain value")
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import difflib
 import json
-import types
 import typing
 from typing import Any, ClassVar, TypeVar
 
@@ -174,7 +173,7 @@ def _tags(model: type[BaseModel]) -> set[str]:
 
 
 def _models_in(annotation: Any) -> list[type[BaseModel]]:
-    if isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias):
+    if isinstance(annotation, type):
         return [annotation] if issubclass(annotation, BaseModel) else []
     return [model for argument in typing.get_args(annotation) for model in _models_in(argument)]
 

@@ -16,5 +16,7 @@ def element_bytes(dtype: str) -> int:
         ConfigError: the type is not one that a KV cache is known to have.
     """
     if dtype not in ELEMENT_BYTES:
-        raise ConfigError("the KV element type must be a known one", got=repr(dtype), remedy=nearest(dtype, ELEMENT_BYTES))
+        raise ConfigError(
+            "the KV element type must be a known one", got=repr(dtype), remedy=nearest(dtype, ELEMENT_BYTES)
+        )
     return ELEMENT_BYTES[dtype]

@@ -65,6 +65,6 @@ class Fields:
         Raises:
             ConfigError: always.
         """
-        value = self._tree.get(field) if got is None else got
-        shown = repr(value)
-        raise ConfigError(f"{self.name}: {field} {rule}", got=shown if len(shown) < 80 else shown[:79] + "…", remedy=remedy)
+        shown = repr(self._tree.get(field) if got is None else got)
+        shown = shown if len(shown) < 80 else shown[:79] + "…"
+        raise ConfigError(f"{self.name}: {field} {rule}", got=shown, remedy=remedy)

@@ -110,7 +110,7 @@ def _refuse_other_kv(config: Fields) -> None:
 def _refuse_unknown_family(config: Fields) -> None:
     family = config.get("model_type")
     if family not in FAMILIES:
-        config.refuse("model_type", "must be a family with full attention that is known", nearest(str(family), FAMILIES))
+        config.refuse("model_type", "must be a known family with full attention", nearest(str(family), FAMILIES))
 
 
 def _refuse_other_layers(config: Fields) -> None:

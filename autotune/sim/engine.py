@@ -9,13 +9,15 @@ from autotune.core.costs import CostProfile
 from autotune.core.trace import Trace, chain_parents
 from autotune.core.types import StoreMode, Tier, Timing
 from autotune.core.units import NS_PER_S
-from autotune.sim import columns, loop, tiers
+from autotune.sim import columns, tiers
 from autotune.sim.config import CacheConfig
+from autotune.sim.loop import EAGER, EXCLUSIVE, LAZY, Rules, run_instant
 from autotune.sim.reference import ReferenceCache
 from autotune.sim.result import CacheResult
+from autotune.sim.service import run_service
 from autotune.sim.stream import block_depths, chunk_parents, make_stream, without_partial_blocks
 
-_STORE_CODES = {StoreMode.EAGER: loop.EAGER, StoreMode.LAZY: loop.LAZY, StoreMode.EXCLUSIVE: loop.EXCLUSIVE}
+_STORE_CODES = {StoreMode.EAGER: EAGER, StoreMode.LAZY: LAZY, StoreMode.EXCLUSIVE: EXCLUSIVE}
 
 
 def simulate_cache(trace: Trace, config: CacheConfig, costs: CostProfile) -> CacheResult:
@@ -37,8 +39,12 @@ def simulate_cache(trace: Trace, config: CacheConfig, costs: CostProfile) -> Cac
     out = np.zeros((trace.n_requests, columns.N_COLUMNS), np.int32)
     wait_ns = np.zeros(trace.n_requests, np.int64)
     next_use_of = np.zeros(trace.n_blocks if config.is_clairvoyant else 0, np.int64)
-    run = loop.run_service if config.timing is Timing.SERVICE else loop.run_instant
-    run(stream, *states, make_rules(trace, config, costs), next_use_of, out, wait_ns, 0, trace.n_requests)
+    rules = make_rules(trace, config, costs)
+    if config.timing is Timing.SERVICE:
+        finish_ns, running = np.zeros_like(wait_ns), np.zeros_like(wait_ns)
+        run_service(stream, *states, rules, next_use_of, out, wait_ns, finish_ns, running)
+    else:
+        run_instant(stream, *states, rules, next_use_of, out, 0, trace.n_requests)
     return make_result(trace, config, costs, out, wait_ns)
 
 
@@ -87,9 +93,9 @@ def make_tiers(
     return states[0], states[1], states[2]
 
 
-def make_rules(trace: Trace, config: CacheConfig, costs: CostProfile) -> loop.Rules:
+def make_rules(trace: Trace, config: CacheConfig, costs: CostProfile) -> Rules:
     """Engine semantics and cost coefficients in the types that the loop was compiled for."""
-    return loop.Rules(
+    return Rules(
         store_mode=_STORE_CODES[config.store_mode],
         chunk_blocks=config.chunk_blocks,
         min_load_blocks=config.min_load_blocks,

@@ -15,12 +15,14 @@ from autotune.core.trace import Trace
 from autotune.core.units import NS_PER_S
 from autotune.traces.columns import Columns
 from autotune.traces.csv_rows import each_row
-from autotune.traces.fields import Fault, Malformed, integer_text
+from autotune.traces.fields import Fault, Malformed, integer_text, shown
 from autotune.traces.intake import Intake
 from autotune.traces.options import reader
 
 COLUMNS = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
-_TIME = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.([0-9]{1,9}))?(Z|[+-][0-9]{2}:[0-9]{2})?")
+_TIME = re.compile(
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.([0-9]{1,9}))?(Z|[+-][0-9]{2}:[0-9]{2})?"
+)
 
 
 @reader
@@ -58,7 +60,7 @@ def _time_ns(text: str) -> int:
         whole_s = int((moment - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds())
     except ValueError as error:
         rule = "TIMESTAMP must be a time such as 2023-11-16 18:17:03.9799600"
-        raise Malformed(Fault.WRONG_TYPE, rule, text[:80]) from error
+        raise Malformed(Fault.WRONG_TYPE, rule, shown(text)) from error
     if not 0 <= whole_s < 2**33:
-        raise Malformed(Fault.OUT_OF_RANGE, "TIMESTAMP must be from 1970 to 2242", text)
+        raise Malformed(Fault.OUT_OF_RANGE, "TIMESTAMP must be from 1970 to 2242", shown(text))
     return whole_s * NS_PER_S + int((match[2] or "0").ljust(9, "0"))

@@ -57,7 +57,7 @@ class Columns:
         """
         if self._must_be_sorted and self._time and time < self._time[-1]:
             rule = f"arrival times must not go back (the row before has {self._time[-1]})"
-            raise Malformed(Fault.TIME_GOES_BACK, rule, time)
+            raise Malformed(Fault.TIME_GOES_BACK, rule, str(time))
         before = len(self._block_ids)
         self._block_ids.extend(block_ids)
         self._counts.append(len(self._block_ids) - before)

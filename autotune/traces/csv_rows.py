@@ -11,9 +11,7 @@ from autotune.traces.fields import Fault, Malformed
 from autotune.traces.intake import Intake
 
 
-def each_row(
-    intake: Intake, names: Sequence[str], take: Callable[[list[str]], None], *, delimiter: str = ","
-) -> None:
+def each_row(intake: Intake, names: Sequence[str], take: Callable[[list[str]], None], *, delimiter: str = ",") -> None:
     """Hand the named fields of every row of every file to ``take``, which may raise ``Malformed``.
 
     Other columns are ignored. A quoted field must not span lines.

@@ -44,20 +44,23 @@ class Malformed(Exception):  # noqa: N818 a fact about a row, turned into a Trac
     Args:
         kind: Under which name it is counted when skipped.
         rule: What must hold.
-        got: What came instead.
+        got: What came instead; values from a file go through ``shown``.
     """
 
-    def __init__(self, kind: Fault, rule: str, got: object) -> None:
+    def __init__(self, kind: Fault, rule: str, got: str) -> None:
         super().__init__(rule)
         self.kind = kind
         self.rule = rule
-        self.got = got if isinstance(got, str) else shown(got)
+        self.got = got
 
 
 def shown(value: object) -> str:
-    """A value as text on one line, cut to a length that fits a message."""
-    # Slicing first: the repr of a hostile value may be as large as the row.
-    text = repr(value[:_SHOWN_CHARS]) if isinstance(value, str | bytes | list) else _repr(value)
+    """A value as text on one line, without control characters and cut to a length that fits a message."""
+    try:
+        # Slicing first: the repr of a hostile value may be as large as the row.
+        text = repr(value[:_SHOWN_CHARS]) if isinstance(value, str | bytes | list) else repr(value)
+    except (ValueError, RecursionError):  # more digits, or more levels, than Python prints
+        return f"one of type {type(value).__name__} that is too large to show"
     return text if len(text) <= _SHOWN_CHARS else text[:_SHOWN_CHARS] + "…"
 
 
@@ -74,7 +77,7 @@ def parse_object(text: str) -> Row:
     except ValueError as error:
         raise Malformed(Fault.NOT_JSON, "a row must be JSON", _one_line(error)) from error
     if not isinstance(value, dict):
-        raise Malformed(Fault.WRONG_TYPE, "a row must be a JSON object", value)
+        raise Malformed(Fault.WRONG_TYPE, "a row must be a JSON object", shown(value))
     return value
 
 
@@ -106,9 +109,9 @@ def checked_integer(value: object, name: str, *, low: int = 0, high: int = INT32
         Malformed: of another type, or out of range.
     """
     if type(value) is not int:
-        raise Malformed(Fault.WRONG_TYPE, f"{name} must be an integer", value)
+        raise Malformed(Fault.WRONG_TYPE, f"{name} must be an integer", shown(value))
     if not low <= value <= high:
-        raise Malformed(Fault.OUT_OF_RANGE, f"{name} must be from {low} to {high}", value)
+        raise Malformed(Fault.OUT_OF_RANGE, f"{name} must be from {low} to {high}", shown(value))
     return value
 
 
@@ -120,11 +123,11 @@ def number(row: Row, name: str, *, low: float, high: float) -> int | float:
     """
     value = present(row, name)
     if type(value) is not int and type(value) is not float:
-        raise Malformed(Fault.WRONG_TYPE, f"{name} must be a number", value)
+        raise Malformed(Fault.WRONG_TYPE, f"{name} must be a number", shown(value))
     if not isinstance(value, int) and not math.isfinite(value):
-        raise Malformed(Fault.NOT_FINITE, f"{name} must be finite", value)
+        raise Malformed(Fault.NOT_FINITE, f"{name} must be finite", shown(value))
     if not low <= value <= high:
-        raise Malformed(Fault.OUT_OF_RANGE, f"{name} must be from {low:g} to {high:g}", value)
+        raise Malformed(Fault.OUT_OF_RANGE, f"{name} must be from {low:g} to {high:g}", shown(value))
     return value
 
 
@@ -136,7 +139,7 @@ def text(row: Row, name: str) -> str:
     """
     value = present(row, name)
     if not isinstance(value, str):
-        raise Malformed(Fault.WRONG_TYPE, f"{name} must be text", value)
+        raise Malformed(Fault.WRONG_TYPE, f"{name} must be text", shown(value))
     return value
 
 
@@ -148,7 +151,7 @@ def items(row: Row, name: str) -> list[Any]:
     """
     value = present(row, name)
     if not isinstance(value, list):
-        raise Malformed(Fault.WRONG_TYPE, f"{name} must be a list", value)
+        raise Malformed(Fault.WRONG_TYPE, f"{name} must be a list", shown(value))
     return value
 
 
@@ -161,7 +164,7 @@ def integers(row: Row, name: str) -> array[int]:
     values = items(row, name)
     if not {int}.issuperset(map(type, values)):
         odd = next(value for value in values if type(value) is not int)
-        raise Malformed(Fault.WRONG_TYPE, f"{name} must hold integers only", odd)
+        raise Malformed(Fault.WRONG_TYPE, f"{name} must hold integers only", shown(odd))
     try:
         return array("q", values)
     except OverflowError as error:
@@ -175,7 +178,7 @@ def integer_text(value: str, name: str, *, low: int = 0, high: int = INT32_MAX) 
         Malformed: no such text, or out of range.
     """
     if _INTEGER.fullmatch(value) is None:
-        raise Malformed(Fault.WRONG_TYPE, f"{name} must be an integer", value)
+        raise Malformed(Fault.WRONG_TYPE, f"{name} must be an integer", shown(value))
     return checked_integer(int(value), name, low=low, high=high)
 
 
@@ -186,7 +189,7 @@ def decimal_text(value: str, name: str, *, per_unit: int) -> int:
         Malformed: no such text (NaN, infinities, signs and exponents are none), or the count exceeds 64 bits.
     """
     if _DECIMAL.fullmatch(value) is None:
-        raise Malformed(Fault.WRONG_TYPE, f"{name} must be a decimal number that is not negative", value)
+        raise Malformed(Fault.WRONG_TYPE, f"{name} must be a decimal number that is not negative", shown(value))
     whole, _, fraction = value.partition(".")
     count = int(whole) * per_unit + int(fraction or "0") * per_unit // 10 ** len(fraction)
     return checked_integer(count, name, high=INT64_MAX)
@@ -194,13 +197,6 @@ def decimal_text(value: str, name: str, *, per_unit: int) -> int:
 
 def _refuse_constant(name: str) -> None:
     raise Malformed(Fault.NOT_FINITE, "numbers must be finite", name)
-
-
-def _repr(value: object) -> str:
-    try:
-        return repr(value)
-    except ValueError:  # an integer of more digits than Python prints
-        return "an integer of thousands of digits"
 
 
 def _one_line(error: Exception) -> str:

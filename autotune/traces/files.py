@@ -101,10 +101,14 @@ def _matches(path: str) -> list[Path]:
         if given.is_file():
             return [given]
         if given.is_dir():
-            raise TraceError("a trace of this format is made of files", got=f"the folder {path}", remedy=f"try '{path}/*'")
+            raise TraceError(
+                "a trace of this format is made of files", got=f"the folder {path}", remedy=f"try '{path}/*'"
+            )
         found = sorted(Path(name) for name in glob.glob(str(given), recursive=True))  # noqa: PTH207 absolute globs
     except (OSError, ValueError) as error:
-        raise TraceError("a trace must be a readable file", got=f"{path!r}: {error}", remedy="check the path") from error
+        raise TraceError(
+            "a trace must be a readable file", got=f"{path!r}: {error}", remedy="check the path"
+        ) from error
     files = [name for name in found if name.is_file()]
     if not files:
         raise TraceError("a path or glob must match at least one file", got=f"no match for {path!r}", remedy="check it")

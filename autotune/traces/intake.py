@@ -142,9 +142,7 @@ class Intake:
 
 def _decoded(raw: bytes | None, *, first: bool) -> str:
     if raw is None:
-        raise Malformed(
-            Fault.TOO_LONG, f"a line must hold at most {files.MAX_LINE_BYTES // MIB} MiB", "a longer line"
-        )
+        raise Malformed(Fault.TOO_LONG, f"a line must hold at most {files.MAX_LINE_BYTES // MIB} MiB", "a longer line")
     # Tools on Windows put a byte order mark in front.
     return _utf8(raw.removeprefix(b"\xef\xbb\xbf") if first else raw).strip()
 

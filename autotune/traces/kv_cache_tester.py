@@ -1,9 +1,9 @@
 """Format ``kv-cache-tester``: recorded sessions of coding agents, one JSON document per session.
 
-``requests`` holds the session's requests in order of ``t`` (s since the session's start) with ``in`` and ``out`` (tokens),
-``hash_ids`` (one id per full block of ``block_size`` tokens, so ``floor(in / block_size)`` of them) and ``stop``. An entry
-of type ``subagent`` has requests of its own, whose times count from the entry's ``t``; they belong to the same session
-and run beside it, so that requests are sorted by time here (``sorted_by = time`` in the provenance where they were not).
+``requests`` holds the session's requests with ``t`` (s since the session's start), ``in`` and ``out`` (tokens),
+``hash_ids`` (one id per full block of ``block_size`` tokens, so ``floor(in / block_size)`` of them) and ``stop``. An
+entry of type ``subagent`` has requests of its own, whose times count from the entry's ``t``; they belong to the same
+session and run beside it. Requests are sorted by time (``sorted_by = time`` in the provenance where they were not).
 Durations (``api_time``, ``think_time``, ``ttft``) have no column and are ignored.
 
 The ids of a document mean nothing in another one (``hash_id_scope: local``). So several documents are not one stream by
@@ -71,7 +71,7 @@ def read(
         raise TraceError(
             "the block ids of different sessions do not belong together, so session files are no single stream",
             got=f"{len(intake.files)} files",
-            remedy="merge them on purpose: 'kv-autotune trace convert ... --merge-span-s 21600 --seed 0 --out F.parquet'",
+            remedy="merge them on purpose: kv-autotune trace convert ... --merge-span-s 21600 --seed 0 --out F.parquet",
         )
     return _session(str(intake.files[0]), on_error)
 
@@ -98,7 +98,7 @@ def _session(path: str, on_error: str) -> Trace:
 
 
 def _take(intake: Intake, file: Path, columns: Columns, entries: list[object], block_tokens: int) -> None:
-    pending = [("requests", 0.0, iter(enumerate(entries)))]
+    pending: list[tuple[str, float, Iterator[tuple[int, object]]]] = [("requests", 0.0, enumerate(entries))]
     while pending:
         where, start_s, rest = pending[-1]
         index, entry = next(rest, (-1, None))
@@ -122,10 +122,10 @@ def _take_entry(
 ) -> tuple[float, Iterator[tuple[int, object]]] | None:
     """Take one request; of a subagent, return its start and its entries instead."""
     if not isinstance(entry, dict):
-        raise Malformed(Fault.WRONG_TYPE, "a request must be a JSON object", entry)
+        raise Malformed(Fault.WRONG_TYPE, "a request must be a JSON object", shown(entry))
     time_s = start_s + number(entry, "t", low=0, high=MAX_TIME_S - start_s)
     if entry.get("type") == "subagent":
-        return time_s, iter(enumerate(items(entry, "requests")))
+        return time_s, enumerate(items(entry, "requests"))
     input_tokens, block_ids = integer(entry, "in"), integers(entry, "hash_ids")
     expected = input_tokens // block_tokens
     if len(block_ids) != expected:

@@ -1,8 +1,8 @@
 """Format ``libcachesim-csv``: requests for single objects, as libCacheSim reads them.
 
 CSV with a header that names at least a time (seconds, decimal) and an object id (any text); which columns those are is
-an option. Each row is one request for one block, and sizes are ignored, so this is for comparing eviction where prefixes
-do not matter. Rows must be in order of time.
+an option. Each row is one request for one block, and sizes are ignored, so this is for comparing eviction where
+prefixes do not matter. Rows must be in order of time.
 
 Source: 1a1a11a/libCacheSim, doc/quickstart_cachesim.md (CSV traces).
 """

@@ -1,7 +1,7 @@
 """Format ``lmcache-agent``: prompts of agents as raw text.
 
-JSON lines with ``timestamp`` (µs since 1970), ``input`` and ``output`` (text) and ``session_id``. There are no tokens in
-these files, so tokens and blocks are defined here, the same everywhere and without a tokeniser:
+JSON lines with ``timestamp`` (µs since 1970), ``input`` and ``output`` (text) and ``session_id``. There are no tokens
+in these files, so tokens and blocks are defined here, the same everywhere and without a tokeniser:
 
 - A token is 4 characters (Unicode code points) of text, rounded down.
 - A block is 16 tokens, which is 64 characters; a partial block at the end of a prompt is no block.

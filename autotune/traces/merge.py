@@ -31,13 +31,11 @@ class _Placed:
     n_cut: int
 
 
-def merge_sessions(
-    traces: Iterable[Trace], span_s: float, seed: int, block_tokens: int | None = None
-) -> Trace:
+def merge_sessions(traces: Iterable[Trace], span_s: float, seed: int, block_tokens: int | None = None) -> Trace:
     """Start each session at a uniformly random time in ``[0, span_s]`` and cut the stream at ``span_s``.
 
-    Block ids of different sessions stay apart. Sessions are taken one at a time, so that memory holds the result and one
-    session in full detail only.
+    Block ids of different sessions stay apart. Sessions are taken one at a time, so that memory holds the result and
+    one session in full detail only.
 
     Args:
         traces: One trace per session, in a fixed order (the starts are drawn in that order).
@@ -47,8 +45,8 @@ def merge_sessions(
 
     Returns:
         The merged stream, from time 0. Its provenance has the hash over the sessions' hashes (as hexadecimal text), and
-        the options ``merged_sessions``, ``merge_span_s``, ``merge_seed`` and ``merge_cut_requests`` (left out because they
-        came after the end).
+        the options ``merged_sessions``, ``merge_span_s``, ``merge_seed`` and ``merge_cut_requests`` (left out because
+        they came after the end).
 
     Raises:
         TraceError: there is no session, their block sizes or formats differ, their ids are shared between sessions, or

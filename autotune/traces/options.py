@@ -40,7 +40,9 @@ def whole(name: str, value: object, *, low: int = 0, high: int = 2**31 - 1) -> i
         TraceError: it is none.
     """
     if type(value) is not int or not low <= value <= high:
-        raise TraceError(f"{name} must be an integer from {low} to {high}", got=repr(value), remedy="correct the option")
+        raise TraceError(
+            f"{name} must be an integer from {low} to {high}", got=repr(value), remedy="correct the option"
+        )
     return value
 
 

@@ -1,8 +1,8 @@
 """Format ``recording``: this project's own traces, as Parquet.
 
 A row is a request: ``arrival_s``, ``input_tokens``, ``output_tokens``, ``session``, ``stop_reason`` and the list
-``block_ids``. All else of a ``Trace`` is in the schema's metadata (see ``recording_header``), so that what is read equals
-what was written, provenance included. There is no text of prompts in it.
+``block_ids``. All else of a ``Trace`` is in the schema's metadata (see ``recording_header``), so that what is read
+equals what was written, provenance included. There is no text of prompts in it.
 
 A folder is read as one stream: its ``*.parquet`` segments in order of name, which share one namespace of ids and one
 start of time.
@@ -97,7 +97,9 @@ def _segment(file: Path) -> Trace:
         with file.open("rb") as stream:
             table = pq.ParquetFile(stream).read(use_threads=False)
         if table.schema.remove_metadata() != SCHEMA:
-            raise Malformed(Fault.WRONG_TYPE, "the columns must be those of this version", ", ".join(table.column_names))
+            raise Malformed(
+                Fault.WRONG_TYPE, "the columns must be those of this version", ", ".join(table.column_names)
+            )
         header = parse_header((table.schema.metadata or {}).get(HEADER_KEY, b""))
         trace = _trace(table, header)
         _check(trace)
@@ -130,7 +132,10 @@ def _check(trace: Trace) -> None:
     """Columns come from a file, so what the rest of the project trusts is checked here."""
     rules = (
         ("there must be at least one request", trace.n_requests > 0),
-        ("arrival_s must be finite and not negative", bool(np.all(np.isfinite(trace.arrival_s) & (trace.arrival_s >= 0)))),
+        (
+            "arrival_s must be finite and not negative",
+            bool(np.all(np.isfinite(trace.arrival_s) & (trace.arrival_s >= 0))),
+        ),
         ("arrival_s must not go back", bool(np.all(np.diff(trace.arrival_s) >= 0))),
         ("token counts must not be negative", not (np.any(trace.input_tokens < 0) or np.any(trace.output_tokens < 0))),
         ("session must not be below -1", not np.any(trace.session < -1)),
@@ -155,9 +160,12 @@ def _joined(found: Sequence[Path], segments: Sequence[Trace]) -> Trace:
     for (before, after), file in zip(pairwise(segments), found[1:], strict=True):
         if after.arrival_s[0] < before.arrival_s[-1]:
             raise TraceError("segments must be in order of time", got=f"{file}, which begins earlier", remedy=remedy)
+    columns: dict[str, Any] = {
+        name: np.concatenate([getattr(each, name) for each in segments]) for name in (*_SCALARS, "block_ids")
+    }
     return replace(
         first,
-        **{name: np.concatenate([getattr(each, name) for each in segments]) for name in (*_SCALARS, "block_ids")},
+        **columns,
         block_offsets=offsets(np.concatenate([np.diff(each.block_offsets) for each in segments])),
         n_blocks=max(each.n_blocks for each in segments),
         tick_s=max(each.tick_s for each in segments),

@@ -19,6 +19,7 @@ from autotune.traces.fields import (
     number,
     parse_object,
     present,
+    shown,
     text,
 )
 
@@ -70,7 +71,7 @@ def parse_header(content: bytes) -> Header:
     except UnicodeDecodeError as error:
         raise Malformed(Fault.NOT_UTF8, "the header must be UTF-8", str(error)) from error
     if row.get("schema") != VERSION:
-        raise Malformed(Fault.OUT_OF_RANGE, f"the header's schema must be {VERSION}", row.get("schema"))
+        raise Malformed(Fault.OUT_OF_RANGE, f"the header's schema must be {VERSION}", shown(row.get("schema")))
     return Header(
         n_blocks=integer(row, "n_blocks"),
         block_tokens=integer(row, "block_tokens"),
@@ -82,7 +83,7 @@ def parse_header(content: bytes) -> Header:
 
 def _provenance(row: object) -> TraceProvenance:
     if not isinstance(row, dict):
-        raise Malformed(Fault.WRONG_TYPE, "provenance must be an object", row)
+        raise Malformed(Fault.WRONG_TYPE, "provenance must be an object", shown(row))
     return TraceProvenance(
         trace_format=text(row, "trace_format"),
         paths=_texts(row, "paths"),
@@ -103,12 +104,12 @@ def _pairs(row: Row, name: str) -> list[tuple[str, Any]]:
     pairs = []
     for pair in items(row, name):
         if not isinstance(pair, list) or len(pair) != 2:
-            raise Malformed(Fault.WRONG_TYPE, f"{name} must hold pairs", pair)
+            raise Malformed(Fault.WRONG_TYPE, f"{name} must hold pairs", shown(pair))
         pairs.append((_text(pair[0]), pair[1]))
     return pairs
 
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
-        raise Malformed(Fault.WRONG_TYPE, "names and options must be text", value)
+        raise Malformed(Fault.WRONG_TYPE, "names and options must be text", shown(value))
     return value

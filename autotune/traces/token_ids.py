@@ -1,6 +1,6 @@
 """Format ``token-ids``: prompts as token ids.
 
-JSON lines with ``arrival_time_ns``, ``input_tok_ids`` (the prompt) and ``output_toks`` (how many tokens were generated).
+JSON lines with ``arrival_time_ns``, ``input_tok_ids`` (the prompt) and ``output_toks`` (number of generated tokens).
 Blocks are full blocks of ``block_tokens`` tokens; their identity is ``chain_hash`` over the ids as little-endian int64.
 All files given are one namespace. Requests are sorted by time (``sorted_by = time`` in the provenance where the files
 were not).

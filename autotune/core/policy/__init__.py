@@ -6,10 +6,11 @@ Read one with :func:`parse` or :func:`load`; :mod:`autotune.export` writes it.
 from __future__ import annotations
 
 from autotune.core.policy.document import Lease, LruDocument, PolicyDocument, RankDocument
-from autotune.core.policy.evidence import (
-    Expectation,
-    Fingerprint,
-    GainFrac,
+from autotune.core.policy.economics import Costs, Prices, ReuseStep
+from autotune.core.policy.evidence import Expectation, Fingerprint, GainFrac
+from autotune.core.policy.explain import Explanation, RankParts, explain
+from autotune.core.policy.optional import Hints, Streaming
+from autotune.core.policy.provenance import (
     Package,
     Provenance,
     SimulationFacts,
@@ -17,22 +18,10 @@ from autotune.core.policy.evidence import (
     TraceOption,
     TraceSource,
 )
-from autotune.core.policy.explain import Explanation, RankParts, explain
+from autotune.core.policy.rank import RankKnobs, RankSection
 from autotune.core.policy.reading import document_hash, load, parse
-from autotune.core.policy.sections import (
-    Budgets,
-    Costs,
-    DeviceTier,
-    Hints,
-    Prices,
-    RankKnobs,
-    RankSection,
-    ReuseStep,
-    StoredTier,
-    Streaming,
-    Tiers,
-)
 from autotune.core.policy.specs import policy_spec
+from autotune.core.policy.tiers import Budgets, DeviceTier, StoredTier, Tiers
 
 __all__ = [
     "Budgets",

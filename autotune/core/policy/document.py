@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, AwareDatetime, Field, ValidationInfo, model_validator
 
-from autotune.core.policy.evidence import Expectation, Fingerprint, Provenance
-from autotune.core.policy.sections import (
-    MAX_SECONDS,
-    Budgets,
-    Costs,
-    Hints,
-    Prices,
-    RankSection,
-    Streaming,
-    Text,
-    Tiers,
-)
+from autotune.core.policy.economics import Costs, Prices
+from autotune.core.policy.evidence import Expectation, Fingerprint
+from autotune.core.policy.optional import Hints, Streaming
+from autotune.core.policy.provenance import Provenance
+from autotune.core.policy.quantities import MAX_SECONDS, Text
+from autotune.core.policy.rank import RankSection
+from autotune.core.policy.tiers import Budgets, Tiers
 from autotune.core.types import Tier
 from autotune.core.validation import BrokenRuleError, Strict
 
-SCHEMA_ID = "kv-autotune/policy/v1"
+SCHEMA_ID: Final = "kv-autotune/policy/v1"
 READER_VERSION = 1
 KINDS = ("lru", "rank")
 RESERVED_KINDS = ("class_hazard",)
@@ -107,7 +102,6 @@ class PolicyDocument(Strict):
                 f"tiers.{name}.policy is 'rank' exactly where rank.{name} has knobs",
                 got=f"policy {rule.policy if rule else None!r} and {'knobs' if knobs else 'no knobs'}",
             )
-
 
 
 class LruDocument(PolicyDocument):

@@ -1,7 +1,4 @@
-"""Sections of a policy document that say why to believe it and where it came from; an engine does not act on them.
-
-There are no wall clock times in them, so that the same run always writes the same bytes.
-"""
+"""What a policy promises, and which engine it is meant for."""
 
 from __future__ import annotations
 
@@ -9,9 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from autotune.core.policy.sections import MAX_BYTES, MAX_RATIO, MAX_TOKENS, Frac, Name, Seconds, Text, Tokens
-from autotune.core.trace import Trace
-from autotune.core.types import Timing
+from autotune.core.policy.quantities import MAX_BYTES, MAX_RATIO, MAX_TOKENS, Name, Text
 from autotune.core.validation import BrokenRuleError, Strict
 
 # An engine and the versions it may have, such as ``vllm>=0.24,<0.34`` or ``sglang``.
@@ -23,7 +18,6 @@ EngineRange = Annotated[
     ),
 ]
 Cost = Annotated[float, Field(ge=0.0, le=1e15)]
-Count = Annotated[int, Field(ge=0, le=MAX_BYTES)]
 
 
 class GainFrac(Strict):
@@ -36,7 +30,9 @@ class GainFrac(Strict):
     @model_validator(mode="after")
     def _ordered(self) -> GainFrac:
         if not self.low <= self.high:
-            raise BrokenRuleError("the lower bound of a gain must not be above the upper one", got=f"{self.low} > {self.high}")
+            raise BrokenRuleError(
+                "the lower bound of a gain must not be above the upper one", got=f"{self.low} > {self.high}"
+            )
         return self
 
 
@@ -80,79 +76,3 @@ class Fingerprint(Strict):
         default="any",
         description="Which blocks it governs: any (blocks of each adapter, never mixed) or base_only (no adapter).",
     )
-
-
-class TraceOption(Strict):
-    """One option of the trace reader that changed what was read."""
-
-    name: Name = Field(description="Option of the reader.")
-    value: Text = Field(description="Its value as text.")
-
-
-class SkippedRows(Strict):
-    """Malformed rows that were left out on request."""
-
-    fault: Name = Field(description="Kind of fault.")
-    rows: Count = Field(description="Rows left out for it.")
-
-
-class TraceSource(Strict):
-    """The requests that the policy was tuned and judged on."""
-
-    format: Name = Field(description="Name of the trace reader.")
-    paths: tuple[Text, ...] = Field(max_length=4096, description="File names, without folders, in the order read.")
-    sha256: str = Field(max_length=64, description="Hash over the decompressed bytes of the files in that order.")
-    options: tuple[TraceOption, ...] = Field(default=(), description="Reader options that changed the content.")
-    skipped_rows: tuple[SkippedRows, ...] = Field(default=(), description="Malformed rows left out on request.")
-    n_requests: Count = Field(description="Requests read.")
-
-    @classmethod
-    def of(cls, trace: Trace) -> TraceSource:
-        """The section for a whole trace."""
-        source = trace.provenance
-        return cls(
-            format=source.trace_format,
-            paths=source.paths,
-            sha256=source.sha256,
-            options=tuple(TraceOption(name=name, value=value) for name, value in source.options),
-            skipped_rows=tuple(SkippedRows(fault=fault, rows=rows) for fault, rows in source.skipped_rows),
-            n_requests=trace.n_requests,
-        )
-
-
-class Package(Strict):
-    """One package that took part in the result."""
-
-    name: Name = Field(description="Package, or 'python'.")
-    version: Name = Field(description="Its version.")
-
-
-class SimulationFacts(Strict):
-    """Settings of the simulation, as ``verify`` needs them to repeat it."""
-
-    timing: Timing = Field(description="When blocks become idle: instant (at arrival) or service (when a request ends).")
-    full_blocks: bool = Field(description="Whether partial blocks at the end of a prompt are left out.")
-    device_blocks: Count = Field(description="Capacity of the device, in blocks of the trace.")
-    host_blocks: Count = Field(default=0, description="Capacity of the host, in blocks of the trace; 0 = no such tier.")
-    disk_blocks: Count = Field(default=0, description="Capacity of the disk, in blocks of the trace; 0 = no such tier.")
-    measure_from_frac: Frac = Field(
-        description="Share of the trace's time before which requests only warm the caches up; what follows was judged."
-    )
-    itl_s: Seconds = Field(description="Seconds per output token, for service timing.")
-    check_break_even: bool = Field(
-        default=True, description="Whether a run whose load would take longer than its recompute is recomputed."
-    )
-    prefetch_depth: Tokens = Field(default=1, description="Waiting requests ahead whose loads may start.")
-
-
-class Provenance(Strict):
-    """Where the policy came from: enough to run it again."""
-
-    tool_version: Name = Field(description="Version of kv-autotune that wrote this.")
-    trace: TraceSource = Field(description="What it was tuned and judged on.")
-    packages: tuple[Package, ...] = Field(default=(), max_length=64, description="Versions that took part in it.")
-    seed: int = Field(ge=0, le=2**63 - 1, description="Seed of the search.")
-    sampler: Name = Field(description="Sampler of the search.")
-    trials: Count = Field(description="Settings that were tried.")
-    train_frac: Frac = Field(description="Share of the trace's time that was tuned on; the rest was judged.")
-    simulation: SimulationFacts = Field(description="Settings of the simulation.")

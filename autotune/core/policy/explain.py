@@ -12,7 +12,7 @@ from autotune.core.decide.value import value_on_device_s as device_value_s
 from autotune.core.decide.value import value_on_host_s as host_value_s
 from autotune.core.errors import PolicyError
 from autotune.core.policy.document import PolicyDocument
-from autotune.core.policy.sections import MAX_SECONDS, MAX_TOKENS
+from autotune.core.policy.quantities import MAX_SECONDS, MAX_TOKENS
 from autotune.core.types import Decision, Tier
 from autotune.core.units import seconds_to_ns
 

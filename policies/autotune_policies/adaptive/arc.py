@@ -81,9 +81,7 @@ class ARCPolicy(RoomFirstPolicy):
     def _replace(self, origin: int, pinned: Callable[[int], bool]) -> int:
         """The paper's REPLACE."""
         n_once = len(self._once)
-        over_target = n_once > self._target_blocks or (
-            n_once == self._target_blocks and origin == FROM_OFTEN_GHOSTS
-        )
+        over_target = n_once > self._target_blocks or (n_once == self._target_blocks and origin == FROM_OFTEN_GHOSTS)
         if (n_once > 0 and over_target) or not self._often:
             order = ((self._once, self._once_ghosts), (self._often, self._often_ghosts))
         else:

@@ -5,8 +5,6 @@ This module is what the entry point ``autotune.kernels`` hands out.
 
 from __future__ import annotations
 
-from numba import njit
-
 from autotune.core.decide import policy_codes as codes
 from autotune.core.state import (
     GHOST,
@@ -18,20 +16,21 @@ from autotune.core.state import (
 )
 from autotune_policies.kernels import lru, ranked
 from autotune_policies.kernels.decide import load_pays, prefill_s, transfer_s
+from autotune_policies.kernels.jit import compiled
 from autotune_policies.kernels.lists import clear_lists
 
-__all__ = ["admits", "clear_lists", "demote", "evict", "is_resident", "load_pays", "prefill_s", "refresh", "remove", "transfer_s"]
+__all__ = ["admits", "clear_lists", "compiled", "demote", "evict", "is_resident", "load_pays", "prefill_s", "refresh", "remove", "transfer_s"]
 
 _FIRST_RANKED = codes.LFU
 
 
-@njit(cache=True)
+@compiled
 def is_resident(s: TierState, b: int) -> bool:
     """Whether a block lies on the tier."""
     return 0 < s.nodes[b, WHERE] < GHOST
 
 
-@njit(cache=True)
+@compiled
 def touch(s: TierState, b: int) -> None:
     """A resident block was used."""
     kind = s.ints[KIND]
@@ -41,7 +40,7 @@ def touch(s: TierState, b: int) -> None:
         lru.touch(s, b)
 
 
-@njit(cache=True)
+@compiled
 def admits(s: TierState, b: int) -> bool:
     """Whether a missing block may become resident."""
     kind = s.ints[KIND]
@@ -50,7 +49,7 @@ def admits(s: TierState, b: int) -> bool:
     return True
 
 
-@njit(cache=True)
+@compiled
 def insert(s: TierState, b: int) -> None:
     """A missing block became resident."""
     kind = s.ints[KIND]
@@ -60,7 +59,7 @@ def insert(s: TierState, b: int) -> None:
         lru.insert(s, b)
 
 
-@njit(cache=True)
+@compiled
 def demote(s: TierState, b: int) -> None:
     """A missing block became resident because a nearer tier evicted it."""
     kind = s.ints[KIND]
@@ -70,7 +69,7 @@ def demote(s: TierState, b: int) -> None:
         insert(s, b)
 
 
-@njit(cache=True)
+@compiled
 def refuse(s: TierState, b: int) -> None:
     """A block that is not resident was asked for and stays out."""
     kind = s.ints[KIND]
@@ -78,7 +77,7 @@ def refuse(s: TierState, b: int) -> None:
         ranked.refuse(s, b)
 
 
-@njit(cache=True)
+@compiled
 def remove(s: TierState, b: int) -> None:
     """A resident block left for a reason other than space."""
     kind = s.ints[KIND]
@@ -88,7 +87,7 @@ def remove(s: TierState, b: int) -> None:
         lru.remove(s, b)
 
 
-@njit(cache=True)
+@compiled
 def evict(s: TierState) -> int:
     """Choose a resident that is not pinned, forget it and return it; -1 if there is none."""
     kind = s.ints[KIND]
@@ -97,7 +96,7 @@ def evict(s: TierState) -> int:
     return lru.evict(s)
 
 
-@njit(cache=True)
+@compiled
 def refresh(s: TierState, ids, lo: int, hi: int, stride: int, next_use_of, may_insert: bool) -> None:  # type: ignore[no-untyped-def]
     """One request uses blocks ``ids[lo:hi]`` (every ``stride``-th, the last of each chunk), deepest first.
 

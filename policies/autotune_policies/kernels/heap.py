@@ -6,8 +6,6 @@ right when it reaches the root, so that a touch costs no heap work: the stored k
 
 from __future__ import annotations
 
-from numba import njit
-
 from autotune.core.state import (
     HEAP_KEY,
     HEAP_SEQUENCE,
@@ -17,16 +15,17 @@ from autotune.core.state import (
     SLOT,
     TierState,
 )
+from autotune_policies.kernels.jit import compiled
 
 
-@njit(cache=True)
+@compiled
 def _before(s: TierState, a: int, b: int) -> bool:
     if s.keys[a, HEAP_KEY] != s.keys[b, HEAP_KEY]:
         return s.keys[a, HEAP_KEY] < s.keys[b, HEAP_KEY]
     return s.keys[a, HEAP_SEQUENCE] < s.keys[b, HEAP_SEQUENCE]
 
 
-@njit(cache=True)
+@compiled
 def _sift_up(s: TierState, slot: int) -> None:
     b = s.heap[slot]
     while slot > 0:
@@ -41,7 +40,7 @@ def _sift_up(s: TierState, slot: int) -> None:
     s.nodes[b, SLOT] = slot
 
 
-@njit(cache=True)
+@compiled
 def _sift_down(s: TierState, slot: int) -> None:
     size = s.ints[HEAP_SIZE]
     b = s.heap[slot]
@@ -61,13 +60,13 @@ def _sift_down(s: TierState, slot: int) -> None:
     s.nodes[b, SLOT] = slot
 
 
-@njit(cache=True)
+@compiled
 def _order_by_true_key(s: TierState, b: int) -> None:
     s.keys[b, HEAP_KEY] = s.keys[b, KEY]
     s.keys[b, HEAP_SEQUENCE] = s.keys[b, KEY_SEQUENCE]
 
 
-@njit(cache=True)
+@compiled
 def push(s: TierState, b: int) -> None:
     """Add a block that is not in the heap, ordered by its present key; O(log n)."""
     _order_by_true_key(s, b)
@@ -77,7 +76,7 @@ def push(s: TierState, b: int) -> None:
     _sift_up(s, slot)
 
 
-@njit(cache=True)
+@compiled
 def update(s: TierState, b: int) -> None:
     """Take note of a changed key: O(1) if it grew, O(log n) if it shrank; nothing if the block is not in the heap."""
     slot = s.nodes[b, SLOT]
@@ -89,7 +88,7 @@ def update(s: TierState, b: int) -> None:
         _sift_up(s, slot)
 
 
-@njit(cache=True)
+@compiled
 def take_out(s: TierState, b: int) -> None:
     """Remove a block from wherever it stands in the heap; nothing if it is not in it. O(log n)."""
     slot = s.nodes[b, SLOT]
@@ -107,7 +106,7 @@ def take_out(s: TierState, b: int) -> None:
     _sift_down(s, s.nodes[last, SLOT])
 
 
-@njit(cache=True)
+@compiled
 def settle_root(s: TierState) -> bool:
     """Order the root by its true key; whether it was stale (then another block may be the root now)."""
     b = s.heap[0]

@@ -7,12 +7,11 @@ newest block, PREV of the head the oldest; an empty list's head points to itself
 
 from __future__ import annotations
 
-from numba import njit
-
 from autotune.core.state import LIST_SIZES, N_BLOCKS, N_LISTS, NEXT, PINS, PREV, TierState
+from autotune_policies.kernels.jit import compiled
 
 
-@njit(cache=True)
+@compiled
 def clear_lists(s: TierState) -> None:
     """Make all lists empty."""
     for k in range(N_LISTS):
@@ -22,13 +21,13 @@ def clear_lists(s: TierState) -> None:
         s.ints[LIST_SIZES + k] = 0
 
 
-@njit(cache=True)
+@compiled
 def size(s: TierState, k: int) -> int:
     """Number of blocks in list ``k``."""
     return s.ints[LIST_SIZES + k]
 
 
-@njit(cache=True)
+@compiled
 def push_newest(s: TierState, k: int, b: int) -> None:
     """Put block ``b``, which is in no list, at the newest end of list ``k``."""
     head = s.ints[N_BLOCKS] + k
@@ -40,7 +39,7 @@ def push_newest(s: TierState, k: int, b: int) -> None:
     s.ints[LIST_SIZES + k] += 1
 
 
-@njit(cache=True)
+@compiled
 def unlink(s: TierState, k: int, b: int) -> None:
     """Take block ``b`` out of list ``k``, which holds it."""
     newer, older = s.nodes[b, PREV], s.nodes[b, NEXT]
@@ -49,26 +48,26 @@ def unlink(s: TierState, k: int, b: int) -> None:
     s.ints[LIST_SIZES + k] -= 1
 
 
-@njit(cache=True)
+@compiled
 def make_newest(s: TierState, k: int, b: int) -> None:
     """Move block ``b`` of list ``k`` to the list's newest end."""
     unlink(s, k, b)
     push_newest(s, k, b)
 
 
-@njit(cache=True)
+@compiled
 def oldest(s: TierState, k: int) -> int:
     """The oldest block of list ``k``; the head row itself, which is ``>= n_blocks``, if the list is empty."""
     return s.nodes[s.ints[N_BLOCKS] + k, PREV]
 
 
-@njit(cache=True)
+@compiled
 def newest(s: TierState, k: int) -> int:
     """The newest block of list ``k``; the head row itself, which is ``>= n_blocks``, if the list is empty."""
     return s.nodes[s.ints[N_BLOCKS] + k, NEXT]
 
 
-@njit(cache=True)
+@compiled
 def oldest_idle(s: TierState, k: int) -> int:
     """The oldest block of list ``k`` that is not pinned; -1 if there is none."""
     head = s.ints[N_BLOCKS] + k

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from numba import njit
-
 from autotune.core.state import ABSENT, NEWCOMERS, SIZE, WHERE, TierState
+from autotune_policies.kernels.jit import compiled
 from autotune_policies.kernels.lists import make_newest, oldest_idle, push_newest, unlink
 
 _RESIDENT = 1
 
 
-@njit(cache=True)
+@compiled
 def touch(s: TierState, b: int) -> None:
     """A resident block was used."""
     make_newest(s, 0, b)
 
 
-@njit(cache=True)
+@compiled
 def insert(s: TierState, b: int) -> None:
     """A missing block became resident."""
     push_newest(s, 0, b)
@@ -25,7 +24,7 @@ def insert(s: TierState, b: int) -> None:
     s.ints[NEWCOMERS] += 1
 
 
-@njit(cache=True)
+@compiled
 def remove(s: TierState, b: int) -> None:
     """A resident block left for a reason other than space."""
     unlink(s, 0, b)
@@ -33,7 +32,7 @@ def remove(s: TierState, b: int) -> None:
     s.ints[SIZE] -= 1
 
 
-@njit(cache=True)
+@compiled
 def evict(s: TierState) -> int:
     """The oldest block that is not pinned leaves; -1 if there is none."""
     b = oldest_idle(s, 0)

@@ -6,8 +6,6 @@ They differ in the key only; statistics, ghosts, the heap and the leaf rule are 
 
 from __future__ import annotations
 
-from numba import njit
-
 from autotune.core.decide import policy_codes as codes
 from autotune.core.state import (
     ABSENT,
@@ -35,6 +33,7 @@ from autotune.core.state import (
 )
 from autotune_policies.kernels.decide import decayed_frequency, gdsf_key, next_use_key, rank_ns, seconds_density_key
 from autotune_policies.kernels.heap import push, settle_root, take_out, update
+from autotune_policies.kernels.jit import compiled
 from autotune_policies.kernels.lists import oldest, push_newest, size, unlink
 
 _RESIDENT = 1
@@ -43,18 +42,18 @@ _WEIGHT_NS, _HALF_LIFE_S, _GHOST_BLOCKS, _ADMISSION = range(4)
 _INFLATION = SCRATCH  # ints: GDSF's aging term
 
 
-@njit(cache=True)
+@compiled
 def _leaf_only(s: TierState) -> bool:
     kind = s.ints[KIND]
     return kind == codes.RANK or kind == codes.CLAIRVOYANT or kind == codes.CLAIRVOYANT_SECONDS
 
 
-@njit(cache=True)
+@compiled
 def _evictable(s: TierState, b: int) -> bool:
     return s.nodes[b, CHILDREN] == 0 or not _leaf_only(s)
 
 
-@njit(cache=True)
+@compiled
 def _count(s: TierState, b: int) -> None:
     """One more access: the remembered frequency decays to now, then this access counts 1."""
     now_ns = s.ints[NOW_NS]
@@ -66,7 +65,7 @@ def _count(s: TierState, b: int) -> None:
     s.keys[b, LAST_NS] = now_ns
 
 
-@njit(cache=True)
+@compiled
 def _rekey(s: TierState, b: int) -> None:
     kind = s.ints[KIND]
     term = s.terms[min(s.nodes[b, DEPTH], s.terms.shape[0] - 1)]
@@ -84,7 +83,7 @@ def _rekey(s: TierState, b: int) -> None:
     s.keys[b, KEY_SEQUENCE] = s.ints[SEQUENCE]
 
 
-@njit(cache=True)
+@compiled
 def touch(s: TierState, b: int) -> None:
     """A resident block was used."""
     _count(s, b)
@@ -95,20 +94,20 @@ def touch(s: TierState, b: int) -> None:
         push(s, b)
 
 
-@njit(cache=True)
+@compiled
 def admits(s: TierState, b: int) -> bool:
     """Whether a missing block may become resident; marginal admission is settled by the eviction that follows."""
     return s.params[_ADMISSION] != 2.0 or s.nodes[b, WHERE] == GHOST
 
 
-@njit(cache=True)
+@compiled
 def insert(s: TierState, b: int) -> None:
     """A missing block became resident; a ghost takes its statistics back."""
     _count(s, b)
     _settle_in(s, b)
 
 
-@njit(cache=True)
+@compiled
 def demote(s: TierState, b: int) -> None:
     """A block came down from a nearer tier: no use of it, so its frequency stays what it was."""
     if s.nodes[b, WHERE] == ABSENT:
@@ -117,7 +116,7 @@ def demote(s: TierState, b: int) -> None:
     _settle_in(s, b)
 
 
-@njit(cache=True)
+@compiled
 def _settle_in(s: TierState, b: int) -> None:
     if s.nodes[b, WHERE] == GHOST:
         unlink(s, _GHOSTS, b)
@@ -133,7 +132,7 @@ def _settle_in(s: TierState, b: int) -> None:
         push(s, b)
 
 
-@njit(cache=True)
+@compiled
 def refuse(s: TierState, b: int) -> None:
     """A block that stays out was asked for: it counts as an access of its ghost."""
     if s.params[_GHOST_BLOCKS] < 1.0:
@@ -144,7 +143,7 @@ def refuse(s: TierState, b: int) -> None:
     _become_ghost(s, b)
 
 
-@njit(cache=True)
+@compiled
 def _become_ghost(s: TierState, b: int) -> None:
     limit = s.params[_GHOST_BLOCKS]
     if limit < 1.0:
@@ -158,7 +157,7 @@ def _become_ghost(s: TierState, b: int) -> None:
     s.nodes[b, WHERE] = GHOST
 
 
-@njit(cache=True)
+@compiled
 def remove(s: TierState, b: int) -> None:
     """A resident block left; its statistics stay as a ghost, and its parent may have become a leaf."""
     take_out(s, b)
@@ -171,7 +170,7 @@ def remove(s: TierState, b: int) -> None:
     _become_ghost(s, b)
 
 
-@njit(cache=True)
+@compiled
 def evict(s: TierState) -> int:
     """The evictable block with the smallest key leaves; -1 if there is none.
 

@@ -1,0 +1,196 @@
+"""Arbitrary valid policy documents, for tests of whatever reads or writes them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from hypothesis import strategies as st
+
+from autotune.core import policy
+from autotune.core.types import Admission, StoreMode, Timing
+
+_TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
+_NAME = _TEXT.filter(bool)
+_SECONDS = st.floats(0.0, 1e9)
+_FRAC = st.floats(0.0, 1.0)
+_COUNT = st.integers(0, 2**60)
+_BYTES = st.integers(1, 2**60)
+_RATE = st.floats(1e-3, 1e18)
+_ENGINES = st.sampled_from(["vllm", "vllm>=0.24,<0.34", "sglang==0.5.10.post1", "lmcache!=0.5"])
+
+
+def policy_documents() -> st.SearchStrategy[policy.PolicyDocument]:
+    """Documents of every kind, with and without their optional sections, and leases around some of them."""
+    return st.one_of(_confirmed(), st.builds(_with_lease, _confirmed(), _leases()))
+
+
+def _confirmed() -> st.SearchStrategy[policy.LruDocument | policy.RankDocument]:
+    return st.one_of(_documents(ranked=False), _documents(ranked=True))
+
+
+def _leases() -> st.SearchStrategy[policy.Lease]:
+    return st.builds(
+        policy.Lease,
+        expires_at=st.datetimes(datetime(2000, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC)),
+        renew_s=st.floats(1e-3, 1e9),
+        fallback=_confirmed(),
+    )
+
+
+def _with_lease(document: policy.PolicyDocument, lease: policy.Lease) -> policy.PolicyDocument:
+    return document.model_copy(update={"lease": lease})
+
+
+@st.composite
+def _documents(draw: st.DrawFn, *, ranked: bool) -> policy.LruDocument | policy.RankDocument:
+    """A document without a lease."""
+    bytes_per_token = draw(_BYTES)
+    ranked_tiers = draw(st.sets(st.integers(0, 2), min_size=1)) if ranked else set()
+    has_host, has_disk = (tier in ranked_tiers or draw(st.booleans()) for tier in (1, 2))
+    sections = {
+        "fingerprint": draw(_fingerprints(bytes_per_token)),
+        "budgets": policy.Budgets(
+            device_bytes=draw(_BYTES),
+            host_bytes=draw(_BYTES) if has_host else 0,
+            disk_bytes=draw(_BYTES) if has_disk else 0,
+        ),
+        "tiers": policy.Tiers(
+            device=draw(_tiers(policy.DeviceTier, ranked=0 in ranked_tiers)),
+            host=draw(_tiers(policy.StoredTier, ranked=1 in ranked_tiers)) if has_host else None,
+            disk=draw(_tiers(policy.StoredTier, ranked=2 in ranked_tiers)) if has_disk else None,
+        ),
+        "costs": draw(_costs(bytes_per_token)),
+        "prices": draw(_prices()),
+        "streaming": draw(st.none() | _streaming()),
+        "hints": draw(st.none() | st.builds(policy.Hints, use_session=st.booleans(), use_priority=st.booleans())),
+        "expectation": draw(st.none() | _expectations()),
+        "provenance": draw(st.none() | _provenances()),
+        "rollback": draw(_TEXT),
+    }
+    if not ranked:
+        return policy.LruDocument.model_validate(sections)
+    knobs = {name: draw(_knobs()) for tier, name in enumerate(("device", "host", "disk")) if tier in ranked_tiers}
+    return policy.RankDocument.model_validate({**sections, "rank": policy.RankSection(**knobs)})
+
+
+@st.composite
+def _tiers(draw: st.DrawFn, kind: type[policy.DeviceTier], *, ranked: bool) -> policy.DeviceTier:
+    allowed = list(Admission) if ranked else [Admission.ALL, Admission.TWO_HIT]
+    fields: dict[str, object] = {
+        "policy": "rank" if ranked else "lru",
+        "admission": draw(st.sampled_from(allowed)),
+    }
+    if kind is policy.StoredTier:
+        tokens = st.integers(0, 2**31)
+        fields |= {"store_mode": draw(st.sampled_from(list(StoreMode)))}
+        fields |= {"min_load_tokens": draw(tokens), "chunk_tokens": draw(tokens)}
+    return kind.model_validate(fields)
+
+
+def _knobs() -> st.SearchStrategy[policy.RankKnobs]:
+    return st.builds(
+        policy.RankKnobs,
+        lambda_recency=st.floats(1e-6, 1.0),
+        tau_turnovers=st.floats(1e-6, 1e6),
+        turnover_s=st.floats(1e-6, 1e9),
+        half_life_turnovers=st.floats(0.0, 1e6),
+        cost_weight=st.floats(0.0, 100.0),
+        ghost_ratio=st.floats(0.0, 1000.0),
+    )
+
+
+def _fingerprints(bytes_per_token: int) -> st.SearchStrategy[policy.Fingerprint]:
+    return st.builds(
+        policy.Fingerprint,
+        model=_NAME,
+        kv_dtype=_NAME,
+        kv_bytes_per_token=st.just(bytes_per_token),
+        trace_block_tokens=st.integers(1, 2**31),
+        engines=st.lists(_ENGINES, max_size=3).map(tuple),
+        adapter_rule=st.sampled_from(["any", "base_only"]),
+    )
+
+
+def _costs(bytes_per_token: int) -> st.SearchStrategy[policy.Costs]:
+    return st.builds(
+        policy.Costs,
+        prefill_linear_s_per_token=st.floats(1e-12, 1.0),
+        prefill_quadratic_s_per_token_pair=_FRAC,
+        kv_bytes_per_token=st.just(bytes_per_token),
+        load_bytes_per_s=_RATE,
+        load_latency_s=_SECONDS,
+        store_bytes_per_s=_RATE,
+        store_latency_s=_SECONDS,
+        disk_bytes_per_s=_RATE,
+        disk_latency_s=_SECONDS,
+        store_exposed_frac=_FRAC,
+        source=_TEXT,
+    )
+
+
+def _prices() -> st.SearchStrategy[policy.Prices]:
+    step = st.tuples(st.floats(0.0, 1e9), _FRAC, _COUNT)
+    table = st.lists(step, max_size=4, unique_by=lambda values: values[0]).map(
+        lambda rows: tuple(
+            policy.ReuseStep(frequency_min=start, probability=share, n_samples=count)
+            for start, share, count in sorted(rows)
+        )
+    )
+    price = st.none() | _SECONDS
+    return st.builds(policy.Prices, device_s_per_byte=price, host_s_per_byte=price, reuse=table)
+
+
+def _streaming() -> st.SearchStrategy[policy.Streaming]:
+    return st.builds(policy.Streaming, resident_frac=_FRAC, prefetch_depth=st.integers(0, 4096))
+
+
+def _expectations() -> st.SearchStrategy[policy.Expectation]:
+    gains = st.tuples(st.floats(-1e6, 1.0), st.floats(-1e6, 1.0), st.floats(-1e6, 1.0)).map(
+        lambda three: policy.GainFrac(value=three[0], low=min(three[1:]), high=max(three[1:]))
+    )
+    return st.builds(
+        policy.Expectation,
+        cost_baseline_s=_SECONDS,
+        cost_policy_s=_SECONDS,
+        gain_frac=gains,
+        confidence=st.floats(0.01, 0.99),
+        net_seconds_saved_baseline=st.floats(-1e15, 1e15),
+        net_seconds_saved_policy=st.floats(-1e15, 1e15),
+        gap_closed_frac=st.none() | st.floats(-1e6, 1e6),
+        measured_on=_TEXT,
+    )
+
+
+def _provenances() -> st.SearchStrategy[policy.Provenance]:
+    trace = st.builds(
+        policy.TraceSource,
+        format=_NAME,
+        paths=st.lists(_TEXT, max_size=3).map(tuple),
+        sha256=st.text("0123456789abcdef", max_size=64),
+        options=st.lists(st.builds(policy.TraceOption, name=_NAME, value=_TEXT), max_size=2).map(tuple),
+        skipped_rows=st.lists(st.builds(policy.SkippedRows, fault=_NAME, rows=_COUNT), max_size=2).map(tuple),
+        n_requests=_COUNT,
+    )
+    simulation = st.builds(
+        policy.SimulationFacts,
+        timing=st.sampled_from(list(Timing)),
+        full_blocks=st.booleans(),
+        device_blocks=_COUNT,
+        host_blocks=_COUNT,
+        disk_blocks=_COUNT,
+        measure_from_frac=_FRAC,
+        itl_s=_SECONDS,
+        check_break_even=st.booleans(),
+        prefetch_depth=st.integers(0, 2**31),
+    )
+    return st.builds(
+        policy.Provenance,
+        tool_version=_NAME,
+        trace=trace,
+        packages=st.lists(st.builds(policy.Package, name=_NAME, version=_NAME), max_size=2).map(tuple),
+        seed=st.integers(0, 2**63 - 1),
+        sampler=_NAME,
+        trials=_COUNT,
+        train_frac=_FRAC,
+        simulation=simulation,
+    )

@@ -135,14 +135,14 @@ class TrialRow:
         study: Name of the sampler (``tpe``, ``random`` …).
         setting: What was tried.
         value: Objective, to be minimised (relative to LRU's: below 0 is better than LRU).
-        pruned: Whether it was given up on a prefix of the trace.
+        feasible: Whether it keeps all constraints.
     """
 
     number: int
     study: str
     setting: Setting
     value: float
-    pruned: bool = False
+    feasible: bool = True
 
 
 @dataclass(frozen=True, slots=True)

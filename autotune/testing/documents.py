@@ -1,4 +1,4 @@
-"""Arbitrary valid policy documents, for tests of whatever reads or writes them."""
+"""Valid policy documents, one ordinary and arbitrary ones, for tests of whatever reads or writes them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from autotune.core import policy
 from autotune.core.types import Admission, StoreMode, Timing
+from autotune.core.units import GIB
 
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 _NAME = _TEXT.filter(bool)
@@ -17,6 +18,48 @@ _COUNT = st.integers(0, 2**60)
 _BYTES = st.integers(1, 2**60)
 _RATE = st.floats(1e-3, 1e18)
 _ENGINES = st.sampled_from(["vllm", "vllm>=0.24,<0.34", "sglang==0.5.10.post1", "lmcache!=0.5"])
+
+
+def example_document() -> policy.RankDocument:
+    """An ordinary document: LRU on the device, the rank rule on the host, for an 8B model on one H100."""
+    return policy.RankDocument(
+        fingerprint=policy.Fingerprint(
+            model="llama-3.1-8b",
+            kv_dtype="bfloat16",
+            kv_bytes_per_token=131_072,
+            trace_block_tokens=512,
+            engines=("vllm>=0.24,<0.34",),
+        ),
+        budgets=policy.Budgets(device_bytes=40 * GIB, host_bytes=160 * GIB),
+        tiers=policy.Tiers(
+            device=policy.DeviceTier(),
+            host=policy.StoredTier(policy="rank", admission=Admission.MARGINAL),
+        ),
+        rank=policy.RankSection(
+            host=policy.RankKnobs(lambda_recency=0.25, tau_turnovers=2.0, turnover_s=300.0, cost_weight=0.5)
+        ),
+        costs=policy.Costs(
+            prefill_linear_s_per_token=4.015e-05,
+            prefill_quadratic_s_per_token_pair=1.31072e-09,
+            kv_bytes_per_token=131_072,
+            load_bytes_per_s=5e10,
+            load_latency_s=2e-05,
+            store_bytes_per_s=5e10,
+            store_latency_s=2e-05,
+            disk_bytes_per_s=5e9,
+            disk_latency_s=1e-04,
+            store_exposed_frac=0.0,
+            source="an example",
+        ),
+        prices=policy.Prices(
+            device_s_per_byte=3e-10,
+            host_s_per_byte=1e-10,
+            reuse=(
+                policy.ReuseStep(frequency_min=1.0, probability=0.25, n_samples=4000),
+                policy.ReuseStep(frequency_min=2.0, probability=0.5, n_samples=1000),
+            ),
+        ),
+    )
 
 
 def policy_documents() -> st.SearchStrategy[policy.PolicyDocument]:

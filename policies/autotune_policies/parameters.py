@@ -74,7 +74,7 @@ def read_parameters(
     for name, value in given.items():
         if name not in defaults:
             raise PolicyError(f"policy {policy} must know the parameter", got=repr(name), remedy=_known(name, defaults))
-        if not isinstance(value, int | float) or not ranges[name].holds(value):
+        if not ranges[name].holds(value):
             raise PolicyError(f"{name} of policy {policy} must be {ranges[name]}", got=repr(value))
     return {name: float(given.get(name, default)) for name, default in defaults.items()}
 

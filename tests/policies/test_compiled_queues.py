@@ -45,8 +45,9 @@ _CASES: list[tuple[str, dict[str, float]]] = [
     ("wtinylfu", {"window_frac": 0.4, "protected_frac": 0.5, "sample_factor": 2.0}),
     ("wtinylfu", {"window_frac": 1.0, "protected_frac": 0.0, "sample_factor": 1.0}),
     ("two_hit", {}),
-    ("two_hit", {"threshold": 3.0, "tracker_blocks": 60.0}),
+    ("two_hit", {"threshold": 3.0, "tracker_blocks": 1000.0}),
     ("two_hit", {"threshold": 1.0, "tracker_blocks": 1.0}),
+    ("two_hit", {"threshold": 2.0, "tracker_blocks": 500.0}),
 ]
 
 

@@ -109,6 +109,12 @@ class LruDocument(PolicyDocument):
 
     kind: Literal["lru"] = Field(default="lru", description=PolicyDocument.model_fields["kind"].description)
 
+    @model_validator(mode="after")
+    def _ranks_nothing(self) -> LruDocument:
+        if self.rank is not None:
+            raise BrokenRuleError("kind 'lru' has no section 'rank'", got="one", remedy="use kind 'rank'")
+        return self
+
 
 class RankDocument(PolicyDocument):
     """At least one tier evicts by the rank rule."""

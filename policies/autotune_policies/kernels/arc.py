@@ -6,9 +6,8 @@ Blocks that were inserted into a full tier wait in a list of their own until an 
 
 from __future__ import annotations
 
-from numba import njit
-
 from autotune.core.state import ABSENT, CAPACITY, GHOST, SIZE, WHERE, TierState
+from autotune_policies.kernels.jit import compiled
 from autotune_policies.kernels.lists import make_newest, oldest, oldest_idle, push_newest, size, unlink
 
 _ONCE, _OFTEN, _ONCE_GHOSTS, _OFTEN_GHOSTS, _LINE = 0, 1, 2, 3, 4  # lists
@@ -20,7 +19,7 @@ _WAITING_NEW, _WAITING_ONCE, _WAITING_OFTEN = 3, 4, 5
 _ONCE_GHOST, _OFTEN_GHOST = GHOST, GHOST + 1
 
 
-@njit(cache=True)
+@compiled
 def touch(s: TierState, b: int) -> None:
     """A resident block was used."""
     if s.nodes[b, WHERE] >= _WAITING_NEW:
@@ -33,7 +32,7 @@ def touch(s: TierState, b: int) -> None:
         make_newest(s, _OFTEN, b)
 
 
-@njit(cache=True)
+@compiled
 def insert(s: TierState, b: int) -> None:
     """A missing block became resident."""
     s.ints[SIZE] += 1
@@ -44,7 +43,7 @@ def insert(s: TierState, b: int) -> None:
         push_newest(s, _LINE, b)
 
 
-@njit(cache=True)
+@compiled
 def remove(s: TierState, b: int) -> None:
     """A resident block left for a reason other than space; it leaves no ghost."""
     where = s.nodes[b, WHERE]
@@ -54,7 +53,7 @@ def remove(s: TierState, b: int) -> None:
     _join_where_room(s)
 
 
-@njit(cache=True)
+@compiled
 def evict(s: TierState) -> int:
     """A block of T1 or T2 leaves; -1 if all residents are pinned."""
     origin = s.nodes[oldest(s, _LINE), WHERE] if size(s, _LINE) > 0 else _WAITING_NEW
@@ -68,12 +67,12 @@ def evict(s: TierState) -> int:
     return b
 
 
-@njit(cache=True)
+@compiled
 def _queued(s: TierState) -> int:
     return size(s, _ONCE) + size(s, _OFTEN)
 
 
-@njit(cache=True)
+@compiled
 def _recall(s: TierState, b: int) -> int:
     """Adapt the target if the block is a ghost, which it is no longer; where it comes from."""
     n_once, n_often = size(s, _ONCE_GHOSTS), size(s, _OFTEN_GHOSTS)
@@ -88,7 +87,7 @@ def _recall(s: TierState, b: int) -> int:
     return _WAITING_NEW
 
 
-@njit(cache=True)
+@compiled
 def _join(s: TierState, b: int) -> None:
     if s.nodes[b, WHERE] == _WAITING_NEW:
         push_newest(s, _ONCE, b)
@@ -98,26 +97,26 @@ def _join(s: TierState, b: int) -> None:
         s.nodes[b, WHERE] = _IN_OFTEN
 
 
-@njit(cache=True)
+@compiled
 def _join_first(s: TierState) -> None:
     b = oldest(s, _LINE)
     unlink(s, _LINE, b)
     _join(s, b)
 
 
-@njit(cache=True)
+@compiled
 def _join_where_room(s: TierState) -> None:
     while size(s, _LINE) > 0 and _queued(s) < s.ints[CAPACITY]:
         _join_first(s)
 
 
-@njit(cache=True)
+@compiled
 def _join_all(s: TierState) -> None:
     while size(s, _LINE) > 0:
         _join_first(s)
 
 
-@njit(cache=True)
+@compiled
 def _make_room(s: TierState, origin: int) -> int:
     if origin != _WAITING_NEW:
         return _replace(s, origin)
@@ -133,19 +132,19 @@ def _make_room(s: TierState, origin: int) -> int:
     return _replace(s, _WAITING_NEW)
 
 
-@njit(cache=True)
+@compiled
 def _known(s: TierState) -> int:
     return _queued(s) + size(s, _ONCE_GHOSTS) + size(s, _OFTEN_GHOSTS)
 
 
-@njit(cache=True)
+@compiled
 def _forget_oldest(s: TierState, ghosts: int) -> None:
     b = oldest(s, ghosts)
     unlink(s, ghosts, b)
     s.nodes[b, WHERE] = ABSENT
 
 
-@njit(cache=True)
+@compiled
 def _replace(s: TierState, origin: int) -> int:
     """The paper's REPLACE."""
     n_once = size(s, _ONCE)
@@ -158,7 +157,7 @@ def _replace(s: TierState, origin: int) -> int:
     return b
 
 
-@njit(cache=True)
+@compiled
 def _evict_from(s: TierState, queue: int) -> int:
     b = oldest_idle(s, queue)
     if b >= 0:
@@ -168,7 +167,7 @@ def _evict_from(s: TierState, queue: int) -> int:
     return b
 
 
-@njit(cache=True)
+@compiled
 def _evict_without_ghost(s: TierState) -> int:
     b = oldest_idle(s, _ONCE)
     if b < 0:

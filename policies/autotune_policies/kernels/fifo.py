@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from numba import njit
-
 from autotune.core.state import TierState
 from autotune_policies.kernels import lru
+from autotune_policies.kernels.jit import compiled
 
 insert = lru.insert
 remove = lru.remove
 evict = lru.evict
 
 
-@njit(cache=True)
+@compiled
 def touch(s: TierState, b: int) -> None:
     """A resident block was used; nothing moves."""

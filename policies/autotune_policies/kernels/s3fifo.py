@@ -7,9 +7,8 @@ was evicted yet.
 
 from __future__ import annotations
 
-from numba import njit
-
 from autotune.core.state import ABSENT, CAPACITY, FLAG, GHOST, N_BLOCKS, PINS, PREV, SIZE, SLOT, WHERE, TierState
+from autotune_policies.kernels.jit import compiled
 from autotune_policies.kernels.lists import make_newest, oldest, push_newest, size, unlink
 
 _SMALL, _MAIN, _GHOSTS, _LINE = 0, 1, 2, 3  # lists
@@ -19,7 +18,7 @@ _USES = SLOT  # the heap's column, free in a policy without a heap
 _MOST_LIVES = 3
 
 
-@njit(cache=True)
+@compiled
 def touch(s: TierState, b: int) -> None:
     """A resident block was used."""
     if s.nodes[b, WHERE] >= _WAITING:
@@ -27,7 +26,7 @@ def touch(s: TierState, b: int) -> None:
     s.nodes[b, _USES] += 1
 
 
-@njit(cache=True)
+@compiled
 def insert(s: TierState, b: int) -> None:
     """A missing block became resident."""
     s.ints[SIZE] += 1
@@ -41,7 +40,7 @@ def insert(s: TierState, b: int) -> None:
         s.nodes[b, WHERE] = _WAITING_GHOST if is_ghost else _WAITING
 
 
-@njit(cache=True)
+@compiled
 def remove(s: TierState, b: int) -> None:
     """A resident block left for a reason other than space; it leaves no ghost."""
     where = s.nodes[b, WHERE]
@@ -51,7 +50,7 @@ def remove(s: TierState, b: int) -> None:
     _join_where_room(s)
 
 
-@njit(cache=True)
+@compiled
 def evict(s: TierState) -> int:
     """A block of the small or the main queue leaves; -1 if all residents are pinned."""
     b = _make_room(s)
@@ -64,17 +63,17 @@ def evict(s: TierState) -> int:
     return b
 
 
-@njit(cache=True)
+@compiled
 def _queued(s: TierState) -> int:
     return size(s, _SMALL) + size(s, _MAIN)
 
 
-@njit(cache=True)
+@compiled
 def _small_blocks(s: TierState) -> int:
     return max(1, int(s.ints[CAPACITY] * s.params[_SMALL_FRAC]))
 
 
-@njit(cache=True)
+@compiled
 def _join(s: TierState, b: int, is_ghost: bool) -> None:
     small_is_full = size(s, _SMALL) >= _small_blocks(s)
     to_main = is_ghost or (small_is_full and s.ints[FLAG] == 0)
@@ -83,26 +82,26 @@ def _join(s: TierState, b: int, is_ghost: bool) -> None:
     s.nodes[b, _USES] = 0
 
 
-@njit(cache=True)
+@compiled
 def _join_first(s: TierState) -> None:
     b = oldest(s, _LINE)
     unlink(s, _LINE, b)
     _join(s, b, s.nodes[b, WHERE] == _WAITING_GHOST)
 
 
-@njit(cache=True)
+@compiled
 def _join_where_room(s: TierState) -> None:
     while size(s, _LINE) > 0 and _queued(s) < s.ints[CAPACITY]:
         _join_first(s)
 
 
-@njit(cache=True)
+@compiled
 def _join_all(s: TierState) -> None:
     while size(s, _LINE) > 0:
         _join_first(s)
 
 
-@njit(cache=True)
+@compiled
 def _make_room(s: TierState) -> int:
     s.ints[FLAG] = 1
     b = -1
@@ -115,7 +114,7 @@ def _make_room(s: TierState) -> int:
     return b
 
 
-@njit(cache=True)
+@compiled
 def _evict_small(s: TierState) -> int:
     b = oldest(s, _SMALL)
     while b < s.ints[N_BLOCKS]:
@@ -133,7 +132,7 @@ def _evict_small(s: TierState) -> int:
     return -1
 
 
-@njit(cache=True)
+@compiled
 def _evict_main(s: TierState) -> int:
     b = oldest(s, _MAIN)
     while b < s.ints[N_BLOCKS]:
@@ -151,7 +150,7 @@ def _evict_main(s: TierState) -> int:
     return -1
 
 
-@njit(cache=True)
+@compiled
 def _remember(s: TierState, b: int) -> None:
     limit = int(s.ints[CAPACITY] * s.params[_GHOST_FRAC])
     if limit == 0:

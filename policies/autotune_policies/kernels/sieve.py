@@ -6,16 +6,15 @@ Blocks that were inserted into a full tier wait in a list of their own until an 
 
 from __future__ import annotations
 
-from numba import njit
-
 from autotune.core.state import ABSENT, CAPACITY, HAND, N_BLOCKS, PINS, PREV, SIZE, WHERE, TierState
+from autotune_policies.kernels.jit import compiled
 from autotune_policies.kernels.lists import oldest, push_newest, size, unlink
 
 _QUEUE, _LINE = 0, 1  # lists
 _UNUSED, _USED, _WAITING = 1, 2, 3  # values of WHERE
 
 
-@njit(cache=True)
+@compiled
 def touch(s: TierState, b: int) -> None:
     """A resident block was used."""
     if s.nodes[b, WHERE] == _WAITING:
@@ -23,7 +22,7 @@ def touch(s: TierState, b: int) -> None:
     s.nodes[b, WHERE] = _USED
 
 
-@njit(cache=True)
+@compiled
 def insert(s: TierState, b: int) -> None:
     """A missing block became resident."""
     s.ints[SIZE] += 1
@@ -34,7 +33,7 @@ def insert(s: TierState, b: int) -> None:
         s.nodes[b, WHERE] = _WAITING
 
 
-@njit(cache=True)
+@compiled
 def remove(s: TierState, b: int) -> None:
     """A resident block left for a reason other than space."""
     if s.nodes[b, WHERE] == _WAITING:
@@ -46,7 +45,7 @@ def remove(s: TierState, b: int) -> None:
     _join_where_room(s)
 
 
-@njit(cache=True)
+@compiled
 def evict(s: TierState) -> int:
     """The hand's victim leaves; -1 if all residents are pinned."""
     b = _make_room(s)
@@ -59,38 +58,38 @@ def evict(s: TierState) -> int:
     return b
 
 
-@njit(cache=True)
+@compiled
 def _join(s: TierState, b: int) -> None:
     push_newest(s, _QUEUE, b)
     s.nodes[b, WHERE] = _UNUSED
 
 
-@njit(cache=True)
+@compiled
 def _join_first(s: TierState) -> None:
     b = oldest(s, _LINE)
     unlink(s, _LINE, b)
     _join(s, b)
 
 
-@njit(cache=True)
+@compiled
 def _join_where_room(s: TierState) -> None:
     while size(s, _LINE) > 0 and size(s, _QUEUE) < s.ints[CAPACITY]:
         _join_first(s)
 
 
-@njit(cache=True)
+@compiled
 def _join_all(s: TierState) -> None:
     while size(s, _LINE) > 0:
         _join_first(s)
 
 
-@njit(cache=True)
+@compiled
 def _newer(s: TierState, b: int) -> int:
     newer = s.nodes[b, PREV]
     return newer if newer < s.ints[N_BLOCKS] else -1
 
 
-@njit(cache=True)
+@compiled
 def _make_room(s: TierState) -> int:
     b = s.ints[HAND] - 1
     for _ in range(2 * size(s, _QUEUE)):
@@ -106,7 +105,7 @@ def _make_room(s: TierState) -> int:
     return -1
 
 
-@njit(cache=True)
+@compiled
 def _drop(s: TierState, b: int) -> None:
     if s.ints[HAND] == b + 1:
         s.ints[HAND] = _newer(s, b) + 1

@@ -7,8 +7,6 @@ has links of its own. Its counts stop at the threshold, beyond which they make n
 
 from __future__ import annotations
 
-from numba import njit
-
 from autotune.core.state import (
     ABSENT,
     CHILDREN,
@@ -20,6 +18,7 @@ from autotune.core.state import (
     WHERE,
     TierState,
 )
+from autotune_policies.kernels.jit import compiled
 from autotune_policies.kernels.lists import make_newest, oldest_idle, push_newest, unlink
 
 _QUEUE, _TRACKER = 0, 1  # lists
@@ -28,33 +27,33 @@ _RESIDENT = 1
 _NEWER, _OLDER = CHILDREN, SLOT  # links of the tracker: columns that only ranking policies use
 
 
-@njit(cache=True)
+@compiled
 def touch(s: TierState, b: int) -> None:
     """A resident block was used."""
     _count(s, b)
     make_newest(s, _QUEUE, b)
 
 
-@njit(cache=True)
+@compiled
 def admits(s: TierState, b: int) -> bool:
     """Whether a missing block that is asked for may become resident."""
     return _accesses(s, b) + 1 >= s.params[_THRESHOLD]
 
 
-@njit(cache=True)
+@compiled
 def admits_demoted(s: TierState, b: int) -> bool:
     """Whether a missing block that a nearer tier evicts may come in; that is no use of it."""
     return _accesses(s, b) >= s.params[_THRESHOLD]
 
 
-@njit(cache=True)
+@compiled
 def insert(s: TierState, b: int) -> None:
     """A missing block became resident."""
     _count(s, b)
     demote(s, b)
 
 
-@njit(cache=True)
+@compiled
 def demote(s: TierState, b: int) -> None:
     """A missing block became resident because a nearer tier evicted it."""
     s.nodes[b, WHERE] = _RESIDENT + _accesses(s, b)
@@ -62,13 +61,13 @@ def demote(s: TierState, b: int) -> None:
     s.ints[SIZE] += 1
 
 
-@njit(cache=True)
+@compiled
 def refuse(s: TierState, b: int) -> None:
     """A block that stays out was asked for."""
     _count(s, b)
 
 
-@njit(cache=True)
+@compiled
 def remove(s: TierState, b: int) -> None:
     """A resident block left for a reason other than space; it stays in the tracker."""
     unlink(s, _QUEUE, b)
@@ -77,7 +76,7 @@ def remove(s: TierState, b: int) -> None:
     s.ints[SIZE] -= 1
 
 
-@njit(cache=True)
+@compiled
 def evict(s: TierState) -> int:
     """The least recently used block that is not pinned leaves; -1 if there is none."""
     b = oldest_idle(s, _QUEUE)
@@ -86,7 +85,7 @@ def evict(s: TierState) -> int:
     return b
 
 
-@njit(cache=True)
+@compiled
 def _accesses(s: TierState, b: int) -> int:
     where = s.nodes[b, WHERE]
     if where == ABSENT:
@@ -94,7 +93,7 @@ def _accesses(s: TierState, b: int) -> int:
     return where - (GHOST if where >= GHOST else _RESIDENT)
 
 
-@njit(cache=True)
+@compiled
 def _count(s: TierState, b: int) -> None:
     """One more access, which makes the block the newest of the tracker."""
     accesses = _accesses(s, b)
@@ -107,14 +106,14 @@ def _count(s: TierState, b: int) -> None:
         s.nodes[b, WHERE] = GHOST + 1 if s.nodes[b, WHERE] == ABSENT else s.nodes[b, WHERE] + 1
 
 
-@njit(cache=True)
+@compiled
 def _forget_oldest(s: TierState) -> None:
     b = s.nodes[s.ints[N_BLOCKS] + _TRACKER, _NEWER]
     _untrack(s, b)
     s.nodes[b, WHERE] = ABSENT if s.nodes[b, WHERE] >= GHOST else _RESIDENT
 
 
-@njit(cache=True)
+@compiled
 def _track(s: TierState, b: int) -> None:
     head = s.ints[N_BLOCKS] + _TRACKER
     if s.ints[LIST_SIZES + _TRACKER] == 0:
@@ -128,7 +127,7 @@ def _track(s: TierState, b: int) -> None:
     s.ints[LIST_SIZES + _TRACKER] += 1
 
 
-@njit(cache=True)
+@compiled
 def _untrack(s: TierState, b: int) -> None:
     newer, older = s.nodes[b, _NEWER], s.nodes[b, _OLDER]
     s.nodes[newer, _OLDER] = older

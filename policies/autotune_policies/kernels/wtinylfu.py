@@ -6,10 +6,9 @@ halvings. ``sketch`` must hold ``ROWS * sketch_width(capacity)`` counters; ``int
 
 from __future__ import annotations
 
-from numba import njit
-
 from autotune.core.decide import sketch as _sketch
 from autotune.core.state import ABSENT, CAPACITY, SCRATCH, SIZE, WHERE, TierState
+from autotune_policies.kernels.jit import compiled
 from autotune_policies.kernels.lists import make_newest, oldest, oldest_idle, push_newest, size, unlink
 
 _WINDOW, _PROBATION, _PROTECTED = 0, 1, 2  # lists; WHERE is one more
@@ -18,11 +17,11 @@ _ACCESSES = SCRATCH
 _ROWS = _sketch.ROWS
 _MAX_COUNT = _sketch.MAX_COUNT
 
-_hash = njit(_sketch.sketch_hash)
-_slot = njit(_sketch.sketch_slot)
+_hash = compiled(_sketch.sketch_hash)
+_slot = compiled(_sketch.sketch_slot)
 
 
-@njit(cache=True)
+@compiled
 def touch(s: TierState, b: int) -> None:
     """A resident block was used."""
     _count(s, b)
@@ -35,14 +34,14 @@ def touch(s: TierState, b: int) -> None:
         _move(s, oldest(s, _PROTECTED), _PROBATION)
 
 
-@njit(cache=True)
+@compiled
 def insert(s: TierState, b: int) -> None:
     """A missing block became resident."""
     _count(s, b)
     demote(s, b)
 
 
-@njit(cache=True)
+@compiled
 def demote(s: TierState, b: int) -> None:
     """A block came down from a nearer tier; that is no use of it."""
     push_newest(s, _WINDOW, b)
@@ -50,13 +49,13 @@ def demote(s: TierState, b: int) -> None:
     s.ints[SIZE] += 1
 
 
-@njit(cache=True)
+@compiled
 def refuse(s: TierState, b: int) -> None:
     """A block that stays out was asked for."""
     _count(s, b)
 
 
-@njit(cache=True)
+@compiled
 def remove(s: TierState, b: int) -> None:
     """A resident block left for a reason other than space."""
     unlink(s, s.nodes[b, WHERE] - 1, b)
@@ -64,7 +63,7 @@ def remove(s: TierState, b: int) -> None:
     s.ints[SIZE] -= 1
 
 
-@njit(cache=True)
+@compiled
 def evict(s: TierState) -> int:
     """The loser of the duel between window and main cache leaves; -1 if all residents are pinned."""
     _fill_main(s)
@@ -84,35 +83,35 @@ def evict(s: TierState) -> int:
     return leaver
 
 
-@njit(cache=True)
+@compiled
 def _window_blocks(s: TierState) -> int:
     return max(1, int(s.ints[CAPACITY] * s.params[_WINDOW_FRAC]))
 
 
-@njit(cache=True)
+@compiled
 def _main_blocks(s: TierState) -> int:
     return s.ints[CAPACITY] - _window_blocks(s)
 
 
-@njit(cache=True)
+@compiled
 def _protected_blocks(s: TierState) -> int:
     return int(_main_blocks(s) * s.params[_PROTECTED_FRAC])
 
 
-@njit(cache=True)
+@compiled
 def _move(s: TierState, b: int, queue: int) -> None:
     unlink(s, s.nodes[b, WHERE] - 1, b)
     push_newest(s, queue, b)
     s.nodes[b, WHERE] = queue + 1
 
 
-@njit(cache=True)
+@compiled
 def _fill_main(s: TierState) -> None:
     while size(s, _WINDOW) > _window_blocks(s) and size(s, _PROBATION) + size(s, _PROTECTED) < _main_blocks(s):
         _move(s, oldest(s, _WINDOW), _PROBATION)
 
 
-@njit(cache=True)
+@compiled
 def _count(s: TierState, b: int) -> None:
     mixed = _hash(b)
     width = s.sketch.shape[0] // _ROWS
@@ -125,14 +124,14 @@ def _count(s: TierState, b: int) -> None:
         _halve(s)
 
 
-@njit(cache=True)
+@compiled
 def _halve(s: TierState) -> None:
     for slot in range(s.sketch.shape[0]):
         s.sketch[slot] >>= 1
     s.ints[_ACCESSES] //= 2
 
 
-@njit(cache=True)
+@compiled
 def _estimate(s: TierState, b: int) -> int:
     mixed = _hash(b)
     width = s.sketch.shape[0] // _ROWS

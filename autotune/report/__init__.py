@@ -1,0 +1,1 @@
+"""Results for people: a table for the terminal (``table``) and one self-contained HTML file (``page``)."""

@@ -1,0 +1,116 @@
+"""How the search went: the best so far beside random search, and which knobs mattered."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import plotly.graph_objects as go
+
+from autotune.report.labels import short_setting
+from autotune.report.plots.plot import Plot, new_figure, plain
+from autotune.search.result import TrialRow, TuneResult
+
+_HISTORY = (
+    "Dots are settings that were tried, lines the best up to then; below 0 is better than LRU, which was tried first. "
+    "Random search had the same budget: where the lines end close together, the search needed no cleverness."
+)
+_IMPORTANCE = (
+    "How much of the difference between settings each knob explains. Turn a knob with a short bar and little changes."
+)
+_RANDOM = "random"
+_ROLES = ("tuned", "clairvoyant", "bad", "other")
+
+
+def trial_plots(result: TuneResult) -> tuple[Plot, ...]:
+    """Search history and parameter importance, as far as there are any."""
+    plots = []
+    if result.trials:
+        plots.append(_history_plot(result.trials))
+    if result.importance:
+        plots.append(_importance_plot(result))
+    return tuple(plots)
+
+
+def best_so_far(trials: Iterable[TrialRow]) -> tuple[list[int], list[float]]:
+    """Numbers of complete trials and the smallest value up to each; pruned ones saw only part of the trace."""
+    numbers, best = [], []
+    smallest = math.inf
+    for trial in sorted(trials, key=lambda trial: trial.number):
+        if not trial.pruned and math.isfinite(trial.value):
+            smallest = min(smallest, trial.value)
+            numbers.append(trial.number)
+            best.append(smallest)
+    return numbers, best
+
+
+def _history_plot(trials: tuple[TrialRow, ...]) -> Plot:
+    figure = new_figure("trial", "cost beside LRU's on the past (%)")
+    studies = list(dict.fromkeys(trial.study for trial in trials))
+    roles = iter(_ROLES * len(studies))
+    for study in studies:
+        own = [trial for trial in trials if trial.study == study]
+        _add_study(figure, study, own, "random" if study == _RANDOM else next(roles))
+    figure.update_yaxes(range=_value_range(trials), tickformat=",~g")
+    figure.update_layout(hovermode="closest")
+    return Plot("history", "Best setting so far", _HISTORY, figure)
+
+
+def _add_study(figure: Any, study: str, trials: list[TrialRow], role: str) -> None:
+    name = "random search" if study == _RANDOM else plain(study)
+    tried = [trial for trial in trials if not trial.pruned and math.isfinite(trial.value)]
+    figure.add_trace(
+        go.Scatter(
+            x=[trial.number for trial in tried],
+            y=[100.0 * trial.value for trial in tried],
+            customdata=[plain(short_setting(trial.setting)) for trial in tried],
+            name=name,
+            legendgroup=study,
+            showlegend=False,
+            mode="markers",
+            marker={"size": 6, "color": f"var(--{role})", "opacity": 0.45},
+            hovertemplate="trial %{x}: %{y:.2f} %<br>%{customdata}<extra>" + name + "</extra>",
+        )
+    )
+    numbers, best = best_so_far(trials)
+    figure.add_trace(
+        go.Scatter(
+            x=numbers,
+            y=[100.0 * value for value in best],
+            name=f"best of {name}",
+            legendgroup=study,
+            mode="lines",
+            line={"shape": "hv", "color": f"var(--{role})", "width": 2.5, "dash": "dot" if role == "random" else "solid"},
+            hovertemplate="best up to trial %{x}: %{y:.2f} %<extra>" + name + "</extra>",
+        )
+    )
+
+
+def _value_range(trials: tuple[TrialRow, ...]) -> list[float] | None:
+    """Limits in % that show the lines; settings far worse than LRU would press them flat and lie above."""
+    values = [100.0 * trial.value for trial in trials if not trial.pruned and math.isfinite(trial.value)]
+    if not values:
+        return None
+    lowest, highest = min(0.0, *values), max(0.0, *values)
+    room = max(-lowest, 0.1)
+    return [lowest - 0.1 * room, min(highest + 0.1 * room, 1.5 * room)]
+
+
+def _importance_plot(result: TuneResult) -> Plot:
+    figure = new_figure("share of the difference between settings (%)", "")
+    figure.add_trace(
+        go.Bar(
+            x=[100.0 * share for _, share in result.importance],
+            y=[plain(knob) for knob, _ in result.importance],
+            orientation="h",
+            marker={"color": "var(--tuned)"},
+            text=[f"{100.0 * share:.0f} %" for _, share in result.importance],
+            textposition="auto",
+            hovertemplate="%{y}: %{x:.1f} %<extra></extra>",
+        )
+    )
+    figure.update_layout(hovermode="closest", showlegend=False)
+    figure.update_xaxes(rangemode="tozero")
+    figure.update_yaxes(autorange="reversed", ticks="")
+    return Plot("importance", "Which knobs mattered", _IMPORTANCE, figure)

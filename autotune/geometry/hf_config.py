@@ -109,7 +109,7 @@ def _refuse_other_kv(config: Fields) -> None:
 
 def _refuse_unknown_family(config: Fields) -> None:
     family = config.get("model_type")
-    if family not in FAMILIES:
+    if not isinstance(family, str) or family not in FAMILIES:
         config.refuse("model_type", "must be a known family with full attention", nearest(str(family), FAMILIES))
 
 

@@ -21,8 +21,8 @@ from autotune.search.space import SearchSpace
 from autotune.search.study import Progress, StudyPlan, best_of, run_study
 from autotune.sim.config import CacheConfig
 
-FINALISTS = 8
-REFIT_SHARE = 0.4
+FINALISTS = 4
+REFIT_SHARE = 1.0
 
 
 @dataclass(frozen=True, slots=True)

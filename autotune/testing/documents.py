@@ -98,9 +98,9 @@ def _documents(draw: st.DrawFn, *, ranked: bool) -> policy.LruDocument | policy.
             disk_bytes=draw(_BYTES) if has_disk else 0,
         ),
         "tiers": policy.Tiers(
-            device=draw(_tiers(policy.DeviceTier, ranked=0 in ranked_tiers)),
-            host=draw(_tiers(policy.StoredTier, ranked=1 in ranked_tiers)) if has_host else None,
-            disk=draw(_tiers(policy.StoredTier, ranked=2 in ranked_tiers)) if has_disk else None,
+            device=draw(_device_tiers(ranked=0 in ranked_tiers)),
+            host=draw(_stored_tiers(ranked=1 in ranked_tiers)) if has_host else None,
+            disk=draw(_stored_tiers(ranked=2 in ranked_tiers)) if has_disk else None,
         ),
         "costs": draw(_costs(bytes_per_token)),
         "prices": draw(_prices()),
@@ -116,18 +116,27 @@ def _documents(draw: st.DrawFn, *, ranked: bool) -> policy.LruDocument | policy.
     return policy.RankDocument.model_validate({**sections, "rank": policy.RankSection(**knobs)})
 
 
-@st.composite
-def _tiers(draw: st.DrawFn, kind: type[policy.DeviceTier], *, ranked: bool) -> policy.DeviceTier:
-    allowed = list(Admission) if ranked else [Admission.ALL, Admission.TWO_HIT]
-    fields: dict[str, object] = {
-        "policy": "rank" if ranked else "lru",
-        "admission": draw(st.sampled_from(allowed)),
-    }
-    if kind is policy.StoredTier:
-        tokens = st.integers(0, 2**31)
-        fields |= {"store_mode": draw(st.sampled_from(list(StoreMode)))}
-        fields |= {"min_load_tokens": draw(tokens), "chunk_tokens": draw(tokens)}
-    return kind.model_validate(fields)
+def _device_tiers(*, ranked: bool) -> st.SearchStrategy[policy.DeviceTier]:
+    return st.builds(policy.DeviceTier, policy=_policies(ranked=ranked), admission=_admissions(ranked=ranked))
+
+
+def _stored_tiers(*, ranked: bool) -> st.SearchStrategy[policy.StoredTier]:
+    return st.builds(
+        policy.StoredTier,
+        policy=_policies(ranked=ranked),
+        admission=_admissions(ranked=ranked),
+        store_mode=st.sampled_from(list(StoreMode)),
+        min_load_tokens=st.integers(0, 2**31),
+        chunk_tokens=st.integers(0, 2**31),
+    )
+
+
+def _policies(*, ranked: bool) -> st.SearchStrategy[str]:
+    return st.just("rank" if ranked else "lru")
+
+
+def _admissions(*, ranked: bool) -> st.SearchStrategy[Admission]:
+    return st.sampled_from(list(Admission) if ranked else [Admission.ALL, Admission.TWO_HIT])
 
 
 def _knobs() -> st.SearchStrategy[policy.RankKnobs]:

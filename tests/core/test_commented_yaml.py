@@ -66,14 +66,22 @@ def test_absent_sections_can_be_left_out() -> None:
     assert "nothing" not in to_commented_yaml(Sparse())
 
 
-@pytest.mark.parametrize("word", ["yes", "No", "null", "true", "~", "", "1", "1.5", "a: b", "a #b", " a", "-", "é", "y"])
+@pytest.mark.parametrize(
+    "word", ["yes", "No", "null", "true", "~", "", "1", "1.5", "a: b", "a #b", " a", "-", "é", "y"]
+)
 def test_text_that_looks_like_something_else_is_quoted(word: str) -> None:
     """Text stays text for this reader and for YAML 1.1 readers."""
     line = f"a: {scalar(word)}"
     assert parse_mapping(line, ConfigError) == {"a": word} == yaml.safe_load(line)
 
 
-@given(st.none() | st.booleans() | st.integers(-(2**64), 2**64) | st.floats(allow_nan=False, allow_infinity=False) | st.text())
+@given(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**64), 2**64)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text()
+)
 def test_scalars_survive(value: object) -> None:
     """Any scalar is read back as the same value of the same type, by this reader and by PyYAML's."""
     line = f"a: {scalar(value)}"

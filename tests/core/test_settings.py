@@ -46,7 +46,7 @@ def test_file_changes_what_it_names(tmp_path: Path) -> None:
 )
 def test_faults_are_named(text: str, message: str) -> None:
     """A wrong name, type or range is one line with the setting's path."""
-    with pytest.raises(ConfigError, match="(?s).*") as caught:
+    with pytest.raises(ConfigError) as caught:
         parse_settings(text)
     assert message in str(caught.value)
 

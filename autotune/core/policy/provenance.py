@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from autotune.core.policy.quantities import Count, Frac, Name, Seconds, Text, Tokens
+from autotune.core.policy.quantities import Count, Frac, Name, Seconds, Text
 from autotune.core.trace import Trace
 from autotune.core.types import Timing
 from autotune.core.validation import Strict
@@ -75,7 +75,7 @@ class SimulationFacts(Strict):
     check_break_even: bool = Field(
         default=True, description="Whether a run whose load would take longer than its recompute is recomputed."
     )
-    prefetch_depth: Tokens = Field(default=1, description="Waiting requests ahead whose loads may start.")
+    prefetch_depth: Count = Field(default=1, description="Waiting requests ahead whose loads may start.")
 
 
 class Provenance(Strict):

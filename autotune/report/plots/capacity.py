@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 
 from autotune.core.units import bytes_to_gib
 from autotune.report.formats import duration
-from autotune.report.plots.plot import Plot, mark_x, new_figure, policy_line, policy_name
+from autotune.report.plots.plot import Plot, make_room_for_texts, mark_x, new_figure, policy_line, policy_name
 from autotune.search.result import Curve, TuneResult
 
 _TIERS = ("device", "host", "disk")
@@ -22,7 +22,7 @@ _SECONDS = (
 )
 _MARGINAL = (
     "What one more GiB would save in each hour of this traffic, under the chosen setting. Buy where the bar is long; a "
-    "bar near zero says that this tier is large enough. Turnover: the time in which the tier replaces its whole content."
+    "bar near zero says that this tier is large enough. Turnover: the time in which a tier replaces its whole content."
 )
 
 
@@ -40,10 +40,9 @@ def capacity_plots(result: TuneResult) -> tuple[Plot, ...]:
 
 
 def _hit_plot(tier: str, curves: list[Curve], budget_bytes: int) -> Plot:
-    figure = _capacity_figure(tier, "block accesses found on any tier (%)", curves, budget_bytes)
+    figure = _capacity_figure(tier, "hit rate, all tiers (%)", curves, budget_bytes)
     for curve in curves:
         _add_curve(figure, curve, tuple(100.0 * share for share in curve.hit_frac), "%{y:.1f} %")
-    figure.update_yaxes(rangemode="tozero")
     return Plot(f"hits-{tier}", f"Hit rate against {tier} memory", _HITS.format(tier=tier), figure)
 
 
@@ -56,11 +55,12 @@ def _seconds_plot(tier: str, curves: list[Curve], budget_bytes: int) -> Plot:
 
 def _capacity_figure(tier: str, y_title: str, curves: list[Curve], budget_bytes: int) -> Any:
     figure = new_figure(f"{tier} memory for KV (GiB)", y_title)
-    figure.update_xaxes(hoverformat=",.3g", ticksuffix="")
+    figure.update_xaxes(hoverformat=",.3g")
+    figure.update_yaxes(rangemode="tozero")
     if all(capacity > 0 for curve in curves for capacity in curve.capacity_bytes):
-        figure.update_xaxes(type="log", dtick="D2", tickformat=",~g", minor={"ticks": ""})
+        figure.update_xaxes(type="log", dtick="D2", tickformat=",~g")
     if budget_bytes:
-        mark_x(figure, bytes_to_gib(budget_bytes), "your budget", from_top=False)
+        mark_x(figure, bytes_to_gib(budget_bytes), "your budget", at_the_top=False)
     return figure
 
 
@@ -80,7 +80,7 @@ def _add_curve(figure: Any, curve: Curve, values: tuple[float, ...], hover: str)
 
 
 def _marginal_plot(result: TuneResult) -> Plot:
-    figure = new_figure("seconds saved per GiB and hour of traffic (s)", "")
+    figure = new_figure("seconds saved per GiB and hour", "")
     labels = [f"{value.tier}<br>(turnover {duration(value.turnover_s)})" for value in result.marginal]
     figure.add_trace(
         go.Bar(
@@ -90,11 +90,11 @@ def _marginal_plot(result: TuneResult) -> Plot:
             width=0.55,
             marker={"color": "var(--tuned)"},
             text=[f"{value.seconds_per_gib_hour:,.3g} s" for value in result.marginal],
-            textposition="auto",
+            textposition="outside",
+            cliponaxis=False,
             hovertemplate="%{text} per GiB and hour<extra></extra>",
         )
     )
     figure.update_layout(hovermode="closest", showlegend=False)
-    figure.update_xaxes(rangemode="tozero")
-    figure.update_yaxes(autorange="reversed", ticks="")
-    return Plot("marginal", "Value of the next GiB", _MARGINAL, figure)
+    make_room_for_texts(figure, [value.seconds_per_gib_hour for value in result.marginal])
+    return Plot("marginal", "Value of the next GiB", _MARGINAL, figure, wide=True, low=True)

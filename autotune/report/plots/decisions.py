@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import plotly.graph_objects as go
@@ -12,8 +14,9 @@ from autotune.report.plots.plot import Plot, mark_x, new_figure
 from autotune.search.result import TuneResult, WindowRow
 
 _FOUND = (
-    "Every block that a request asked for, by where it was found. KEEP and OFFLOAD are decisions that paid; the rest was "
-    "new or had been given up (EVICT) and was computed. The shaded part was held out: nothing was tuned on it."
+    "Every block that a request asked for, by where it was found. KEEP and OFFLOAD are decisions that paid; the rest "
+    "was new or had been given up (EVICT) and was computed. The policy was judged on the shaded part, later than what "
+    "was tuned on."
 )
 _MOVED = (
     "Copies made to the host (OFFLOAD) and copies that had to leave it (EVICT). Far more stored than is ever loaded "
@@ -37,20 +40,33 @@ def decision_plots(result: TuneResult) -> tuple[Plot, ...]:
     return (*plots, _cost_plot(timeline))
 
 
+@dataclass(frozen=True, slots=True)
 class _Timeline:
-    """Windows with their times in a fitting unit, and the boundary between past and held-out part.
+    """The windows of a result, of which there is at least one, on an axis in a fitting unit of time."""
 
-    Args:
-        result: A result with at least one window.
-    """
+    result: TuneResult
 
-    def __init__(self, result: TuneResult) -> None:
-        self.result = result
-        self.windows: tuple[WindowRow, ...] = result.windows
-        self.width_s = _window_s(result)
-        self.end_s = self.windows[-1].start_s + self.width_s
-        self.unit: TimeUnit = time_unit(self.end_s)
-        self.centres = [self.in_unit(window.start_s + self.width_s / 2) for window in self.windows]
+    @property
+    def windows(self) -> tuple[WindowRow, ...]:
+        return self.result.windows
+
+    @property
+    def width_s(self) -> float:
+        if len(self.windows) > 1:
+            return self.windows[1].start_s - self.windows[0].start_s
+        return max(self.result.trace.span_s - self.windows[0].start_s, 1.0)
+
+    @property
+    def end_s(self) -> float:
+        return self.windows[-1].start_s + self.width_s
+
+    @property
+    def unit(self) -> TimeUnit:
+        return time_unit(self.end_s)
+
+    @property
+    def centres(self) -> list[float]:
+        return [self.in_unit(window.start_s + self.width_s / 2) for window in self.windows]
 
     def in_unit(self, time_s: float) -> float:
         """Seconds in the unit of the axis."""
@@ -72,18 +88,18 @@ class _Timeline:
                 line={"width": 0},
                 fillcolor="var(--held-out)",
             )
-            mark_x(figure, self.in_unit(start_s), "held out from here")
+            mark_x(figure, self.in_unit(start_s), "judged")
         if self.result.fit_until_s < start_s:
-            mark_x(figure, self.in_unit(self.result.fit_until_s), "tuned up to here")
+            mark_x(figure, self.in_unit(self.result.fit_until_s), "tuned", to_the_left=True)
         figure.update_xaxes(range=[0.0, self.in_unit(self.end_s)], hoverformat=",.1f")
         return figure
 
 
-def _window_s(result: TuneResult) -> float:
-    windows = result.windows
-    if len(windows) > 1:
-        return windows[1].start_s - windows[0].start_s
-    return max(result.trace.span_s - windows[0].start_s, 1.0)
+def _make_headroom(figure: Any, values: Sequence[float]) -> None:
+    """Room above the data for the words beside the vertical lines."""
+    lowest, highest = min(0.0, *values), max(0.0, *values)
+    height = (highest - lowest) or 1.0
+    figure.update_yaxes(range=[lowest - 0.05 * height if lowest < 0.0 else 0.0, highest + 0.18 * height])
 
 
 def _found_plot(timeline: _Timeline) -> Plot:
@@ -105,15 +121,16 @@ def _found_plot(timeline: _Timeline) -> Plot:
                 hovertemplate="%{y:,} blocks<extra>" + name + "</extra>",
             )
         )
+    _make_headroom(figure, [window.accesses for window in timeline.windows])
     return Plot("found", "Where blocks were found", _FOUND, figure, wide=True)
 
 
 def _moved_plot(timeline: _Timeline) -> Plot:
     figure = timeline.figure("blocks per window")
     parts = (
-        ("OFFLOAD: stored to the host", "offload", "solid", [window.stored_blocks for window in timeline.windows]),
+        ("stored (OFFLOAD)", "offload", "solid", [window.stored_blocks for window in timeline.windows]),
         ("loaded back", "keep", "dot", [window.loaded_blocks for window in timeline.windows]),
-        ("EVICT: left the host", "evict", "dash", [window.evicted_host_blocks for window in timeline.windows]),
+        ("evicted (EVICT)", "evict", "dash", [window.evicted_host_blocks for window in timeline.windows]),
     )
     for name, role, dash, blocks in parts:
         figure.add_trace(
@@ -126,7 +143,7 @@ def _moved_plot(timeline: _Timeline) -> Plot:
                 hovertemplate="%{y:,} blocks<extra>" + name + "</extra>",
             )
         )
-    figure.update_yaxes(rangemode="tozero")
+    _make_headroom(figure, [blocks for *_, series in parts for blocks in series])
     return Plot("moved", "Blocks stored to the host and evicted from it", _MOVED, figure)
 
 
@@ -140,9 +157,11 @@ def _cost_plot(timeline: _Timeline) -> Plot:
             width=timeline.in_unit(timeline.width_s) * 0.9,
             marker={"color": ["var(--good)" if value >= 0 else "var(--bad)" for value in saved_s]},
             customdata=[[window.cost_s, window.baseline_cost_s] for window in timeline.windows],
-            hovertemplate="saved %{y:,.2f} s<br>cost %{customdata[0]:,.1f} s, LRU %{customdata[1]:,.1f} s<extra></extra>",
+            hovertemplate="saved %{y:,.2f} s<br>"
+            "cost %{customdata[0]:,.1f} s, LRU %{customdata[1]:,.1f} s<extra></extra>",
         )
     )
+    _make_headroom(figure, saved_s)
     figure.update_layout(showlegend=False)
     explanation = _COST_LRU if timeline.result.chosen == BASELINE else _COST
-    return Plot("cost", "Cost beside LRU", explanation, figure)
+    return Plot("cost", "Seconds saved beside LRU", explanation, figure)

@@ -1,11 +1,13 @@
 """One plot with its words, and the looks that all of them share.
 
-Colours are names of CSS variables, such as ``var(--tuned)``. The page puts in their values, light or dark, when it draws.
+Colours are names of CSS variables, such as ``var(--tuned)``; the page puts in their values, light or dark, when it
+draws.
 """
 
 from __future__ import annotations
 
 import html
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,6 +31,7 @@ class Plot:
         explanation: What to see in it, for somebody who is no expert.
         figure: The plotly figure.
         wide: Whether it takes the whole width of the page.
+        low: Whether half the usual height is enough.
     """
 
     key: str
@@ -36,6 +39,7 @@ class Plot:
     explanation: str
     figure: Any
     wide: bool = False
+    low: bool = False
 
     def json(self) -> str:
         """The figure as JSON that is safe inside a ``script`` element; equal figures give equal text."""
@@ -69,22 +73,29 @@ def new_figure(x_title: str, y_title: str) -> Any:
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
         font={"family": FONT, "size": 13, "color": "var(--text)"},
-        margin={"l": 56, "r": 14, "t": 34, "b": 46},
+        margin={"l": 56, "r": 14, "t": 12, "b": 46},
         hovermode="x unified",
         hoverlabel={
             "bgcolor": "var(--surface)",
             "bordercolor": "var(--line)",
             "font": {"color": "var(--text)", "family": FONT},
         },
-        legend={"orientation": "h", "x": 0.0, "y": 1.0, "yanchor": "bottom", "bgcolor": "rgba(0,0,0,0)"},
+        legend={
+            "orientation": "h",
+            "traceorder": "normal",
+            "x": 0.0,
+            "y": 1.0,
+            "yanchor": "bottom",
+            "bgcolor": "rgba(0,0,0,0)",
+        },
         xaxis=_axis(x_title),
         yaxis=_axis(y_title),
     )
     return figure
 
 
-def mark_x(figure: Any, x: float, text: str, *, role: str = "mark", from_top: bool = True) -> None:
-    """A vertical line with a word beside it; ``x`` is in data units on logarithmic axes too."""
+def mark_x(figure: Any, x: float, text: str, *, to_the_left: bool = False, at_the_top: bool = True) -> None:
+    """A vertical line with words beside it; ``x`` is in data units, on logarithmic axes too."""
     figure.add_shape(
         type="line",
         x0=x,
@@ -92,15 +103,24 @@ def mark_x(figure: Any, x: float, text: str, *, role: str = "mark", from_top: bo
         y0=0,
         y1=1,
         yref="paper",
-        line={"color": f"var(--{role})", "width": 1.5, "dash": "dash"},
+        line={"color": "var(--mark)", "width": 1.5, "dash": "dash"},
         label={
-            "text": plain(text),
-            "textangle": -90,
-            "textposition": "end" if from_top else "start",
-            "yanchor": "bottom",
-            "font": {"color": f"var(--{role})", "size": 12},
+            "text": f" {plain(text)} ",
+            "textangle": 0,
+            "textposition": "end" if at_the_top else "start",
+            "xanchor": "right" if to_the_left else "left",
+            "yanchor": "top" if at_the_top else "bottom",
+            "font": {"color": "var(--mark)", "size": 12},
         },
     )
+
+
+def make_room_for_texts(figure: Any, values: Sequence[float]) -> None:
+    """Let horizontal bars, the first at the top, leave room for the figures beside their ends."""
+    lowest, highest = min(0.0, *values), max(0.0, *values)
+    room = 0.2 * ((highest - lowest) or 1.0)
+    figure.update_xaxes(range=[lowest - room if lowest < 0.0 else 0.0, highest + room])
+    figure.update_yaxes(autorange="reversed", ticks="")
 
 
 def policy_line(name: str) -> dict[str, Any]:
@@ -120,7 +140,7 @@ def policy_name(name: str) -> str:
 
 def _axis(title: str) -> dict[str, Any]:
     return {
-        "title": {"text": title, "standoff": 8},
+        "title": {"text": title, "standoff": 8, "font": {"size": 13}},
         "automargin": True,
         "gridcolor": "var(--grid)",
         "linecolor": "var(--axis)",
@@ -128,4 +148,5 @@ def _axis(title: str) -> dict[str, Any]:
         "tickcolor": "var(--axis)",
         "ticks": "outside",
         "showline": True,
+        "separatethousands": True,
     }

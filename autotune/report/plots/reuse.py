@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from itertools import pairwise
 
 import plotly.graph_objects as go
 
@@ -12,8 +12,8 @@ from autotune.report.plots.plot import Plot, mark_x, new_figure
 from autotune.search.result import TraceSummary, TuneResult
 
 _EXPLANATION = (
-    "Of all uses of a block that was there before, how many came after which wait. What lies right of a dashed line "
-    "waited longer than that tier takes to replace its whole content: to keep such blocks is what a policy has to learn."
+    "Of all uses of a block that was there before, how many came after which wait. A dashed line is a tier's turnover, "
+    "the time in which it replaces its whole content: blocks to its right waited longer, and LRU has lost them by then."
 )
 _TICKS_S = (0.001, 0.01, 0.1, 1, 10, 60, 600, 3600, 36_000, 86_400, 864_000)
 
@@ -44,7 +44,7 @@ def reuse_plots(result: TuneResult) -> tuple[Plot, ...]:
     figure.update_layout(hovermode="x", showlegend=False)
     for value in result.marginal:
         if edges_s[0] < value.turnover_s < edges_s[-1]:
-            mark_x(figure, value.turnover_s, f"{value.tier} turnover")
+            mark_x(figure, value.turnover_s, value.tier)
     title = f"Reuse gaps ({100 * trace.reuse_frac:.1f} % of block accesses are reuse)"
     return (Plot("reuse-gaps", title, _EXPLANATION, figure, wide=True),)
 
@@ -59,8 +59,7 @@ def _positive_edges_s(trace: TraceSummary) -> list[float]:
 
 
 def _bin_texts(trace: TraceSummary) -> list[str]:
-    edges: Sequence[float] = trace.gap_edges_s
-    return [f"{duration(low)} to {duration(high)}" for low, high in zip(edges, edges[1:], strict=False)]
+    return [f"{duration(low)} to {duration(high)}" for low, high in pairwise(trace.gap_edges_s)]
 
 
 def _tick(time_s: float) -> str:

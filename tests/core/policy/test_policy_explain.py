@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,16 +17,16 @@ from autotune.testing.documents import example_document, policy_documents
 DOCUMENT = example_document()
 
 
-def explained(document: PolicyDocument = DOCUMENT, **changes: float) -> Explanation:
+def explained(
+    document: PolicyDocument = DOCUMENT,
+    *,
+    depth_tokens: int = 4096,
+    frequency: float = 2.0,
+    age_s: float = 60.0,
+    size_tokens: int = 512,
+) -> Explanation:
     """The explanation of an ordinary block: the ninth of 512 tokens, used twice, idle for a minute."""
-    block: dict[str, float] = {"depth_tokens": 4096, "frequency": 2.0, "age_s": 60.0, "size_tokens": 512, **changes}
-    return explain(
-        document,
-        depth_tokens=int(block["depth_tokens"]),
-        frequency=block["frequency"],
-        age_s=block["age_s"],
-        size_tokens=int(block["size_tokens"]),
-    )
+    return explain(document, depth_tokens=depth_tokens, frequency=frequency, age_s=age_s, size_tokens=size_tokens)
 
 
 def with_prices(device_s_per_byte: float | None, host_s_per_byte: float | None) -> RankDocument:
@@ -138,7 +139,7 @@ def test_break_even_is_in_tokens() -> None:
         {"age_s": math.inf},
     ],
 )
-def test_impossible_blocks_are_refused(change: dict[str, float]) -> None:
+def test_impossible_blocks_are_refused(change: dict[str, Any]) -> None:
     """A block outside of what can be cached is an error, not a number."""
     with pytest.raises(PolicyError):
         explained(**change)

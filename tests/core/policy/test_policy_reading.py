@@ -191,7 +191,9 @@ def test_arbitrary_bytes_are_refused_politely(data: bytes) -> None:
         parse(decode(data, PolicyError))
 
 
-_SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.just([]) | st.just({})
+_SCALARS: st.SearchStrategy[object] = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5), st.just([]), st.just({})
+)
 
 
 def _paths(tree: Any, prefix: str = "") -> list[str]:

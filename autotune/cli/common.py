@@ -38,7 +38,7 @@ def errors_on_one_line() -> Iterator[None]:
     except _UsageError as error:
         if type(error).__name__ == "NoArgsIsHelpError":
             raise
-        line = f"{error.format_message()} See --help."  # type: ignore[attr-defined]
+        line = f"{error.format_message().rstrip('.')}; see --help"  # type: ignore[attr-defined]
     else:
         return
     typer.echo("error: " + " ".join(line.split()), err=True)

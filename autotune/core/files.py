@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 from collections.abc import Iterator
@@ -30,7 +31,7 @@ def replaced_atomically(path: Path) -> Iterator[BinaryIO]:
     Raises:
         OSError: it cannot be written; the old file, if any, is untouched.
     """
-    target = path.resolve()
+    target = _end_of_links(path)
     part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
     # Made with the permissions of any new file, not those of a private temporary one: whoever reads it often runs as
     # another user than the tuner.
@@ -47,6 +48,13 @@ def replaced_atomically(path: Path) -> Iterator[BinaryIO]:
         part.unlink(missing_ok=True)
         raise
     _sync_folder(target.parent)
+
+
+def _end_of_links(path: Path) -> Path:
+    try:
+        return path.resolve()
+    except RuntimeError as problem:  # what Python before 3.13 says about links that lead in a circle
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path)) from problem
 
 
 def _sync_folder(folder: Path) -> None:

@@ -34,6 +34,7 @@ KEY, KEY_SEQUENCE, HEAP_KEY, HEAP_SEQUENCE, LAST_NS, INSERTED_BY = range(6)
 N_KEY_COLUMNS = 6
 
 N_FLOATS = 8
+N_PARAMS = 8
 
 
 class TierState(NamedTuple):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import secrets
 from pathlib import Path
 
 from autotune.core.commented_yaml import to_commented_yaml
 from autotune.core.errors import PolicyError
+from autotune.core.files import write_atomically
 from autotune.core.policy import PolicyDocument
 
 _HEADER = """\
@@ -31,35 +30,6 @@ def save(document: PolicyDocument, path: Path) -> None:
         PolicyError: the file cannot be written; the old one, if any, is untouched.
     """
     try:
-        _replace(path.resolve(), render(document).encode("utf-8"))
-    except (OSError, RuntimeError) as problem:
-        reason = getattr(problem, "strerror", None) or problem
-        raise PolicyError(f"{path} must be writable", got=reason) from problem
-
-
-def _replace(path: Path, data: bytes) -> None:
-    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
-    # Made with the permissions of any new file, not those of a private temporary one: the engine often runs as
-    # another user than the tuner.
-    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        if path.exists():
-            part.chmod(path.stat().st_mode & 0o777)
-        part.replace(path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the new name itself durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        write_atomically(path, render(document))
+    except OSError as problem:
+        raise PolicyError(f"{path} must be writable", got=problem.strerror or problem) from problem

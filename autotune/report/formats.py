@@ -45,6 +45,11 @@ def milliseconds(time_s: float | None) -> str:
     return ABSENT if time_s is None else number(time_s * MS_PER_S)
 
 
+def printable(text: str) -> str:
+    """A text of unknown origin on one line, without terminal codes, reversing marks, and what cannot be encoded."""
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+
+
 @dataclass(frozen=True, slots=True)
 class TimeUnit:
     """A unit of time and how many seconds it has."""

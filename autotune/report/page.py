@@ -17,6 +17,7 @@ from autotune.core.files import write_atomically
 from autotune.export import render
 from autotune.report.columns import chosen_row, columns
 from autotune.report.facts import cost_facts, key_figures, provenance_facts, scope_facts, trace_facts
+from autotune.report.formats import printable
 from autotune.report.labels import BASELINE, BOUNDS, row_label, setting_facts
 from autotune.report.plots import plot_groups
 from autotune.report.sentences import as_sentence
@@ -81,6 +82,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["sentence"] = as_sentence
+    environment.filters["printable"] = printable
     environment.filters["unbroken"] = _unbroken
     return environment
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autotune.report.formats import with_percent
+from autotune.report.formats import printable, with_percent
 from autotune.report.labels import BASELINE
 from autotune.search.result import TuneResult
 
@@ -30,7 +30,7 @@ def break_even_sentence(result: TuneResult) -> str:
 
 def as_sentence(text: str) -> str:
     """A text with a capital letter in front and a full stop behind it."""
-    text = text.strip()
+    text = printable(text.strip())
     if not text:
         return text
     return text[0].upper() + text[1:] + ("" if text[-1] in ".!?" else ".")

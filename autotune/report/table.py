@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from autotune.report.columns import Column, chosen_row, columns
-from autotune.report.formats import duration
+from autotune.report.formats import duration, printable
 from autotune.report.labels import BOUNDS, row_label, short_setting
 from autotune.report.sentences import as_sentence, break_even_sentence, gain_sentence
 from autotune.search.result import TuneResult
@@ -29,20 +29,16 @@ def policy_table(result: TuneResult) -> Table:
         caption=Text(_CAPTION),
         caption_justify="left",
         box=SIMPLE_HEAD,
+        show_edge=False,
         pad_edge=False,
     )
-    headings = [["policy"], *(_heading(column) for column in shown)]
-    height = max(len(lines) for lines in headings)
-    for lines in headings:
-        is_name = lines == headings[0]
-        text = Text("\n".join([""] * (height - len(lines)) + lines))
-        # Where the terminal is too narrow, names break into lines; figures never do.
-        table.add_column(text, justify="left" if is_name else "right", no_wrap=not is_name)
+    labels = [row_label(row.name) for row in result.rows]
+    _add_columns(table, shown, max((len(word) for label in labels for word in label.split()), default=None))
     chosen = chosen_row(result)
-    for row in result.rows:
+    for label, row in zip(labels, result.rows, strict=True):
         style = "bold" if row is chosen else "dim" if row.name in BOUNDS else ""
         # Texts, not strings: square brackets in a name are not markup.
-        table.add_row(Text(row_label(row.name)), *(Text(column.cell(row)) for column in shown), style=style)
+        table.add_row(Text(label), *(Text(column.cell(row)) for column in shown), style=style)
     return table
 
 
@@ -59,7 +55,17 @@ def summary_lines(result: TuneResult) -> tuple[str, ...]:
 
 def _held_out(result: TuneResult) -> str:
     end_s = max(result.trace.span_s, result.measured_from_s)
-    return f"from {duration(result.measured_from_s)} to {duration(end_s)} of {result.trace.name}"
+    return f"from {duration(result.measured_from_s)} to {duration(end_s)} of {printable(result.trace.name)}"
+
+
+def _add_columns(table: Table, shown: list[Column], longest_word: int | None) -> None:
+    """Headings that end on the same line; in a narrow terminal names break between words, figures never do."""
+    headings = [["policy"], *(_heading(column) for column in shown)]
+    height = max(map(len, headings))
+    name, *figures = (Text("\n".join([""] * (height - len(lines)) + lines)) for lines in headings)
+    table.add_column(name, min_width=longest_word)
+    for figure in figures:
+        table.add_column(figure, justify="right", no_wrap=True)
 
 
 def _heading(column: Column) -> list[str]:

@@ -43,7 +43,7 @@ _kernels = registry.load(registry.KERNELS, "tier")
 _compiled = _kernels.compiled
 _refresh = _kernels.refresh
 _evict = _kernels.evict
-_admits = _kernels.admits
+_admits_demoted = _kernels.admits_demoted
 _demote = _kernels.demote
 _remove = _kernels.remove
 is_resident = _kernels.is_resident
@@ -148,7 +148,7 @@ def _hand_down(
     below: TierState, b: int, r: int, next_use_of: npt.NDArray[np.int64], out: npt.NDArray[np.int32], column: int
 ) -> None:
     """A victim of the nearer tier goes to the tier below, if that one has room for its kind and lacks it."""
-    if below.ints[CAPACITY] == 0 or is_resident(below, b) or not _admits(below, b):
+    if below.ints[CAPACITY] == 0 or is_resident(below, b) or not _admits_demoted(below, b):
         return
     below.ints[SEQUENCE] += 1
     if next_use_of.shape[0] > 0:

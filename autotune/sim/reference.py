@@ -190,7 +190,7 @@ class ReferenceCache:
         if tier is None or block in tier.policy:
             return
         access = tier.access(block, now_ns, r, self._next_use.get(block, NEVER))
-        if tier.policy.admits(access):
+        if tier.policy.admits_demoted(access):
             tier.policy.demote(access)
             tier.inserted_by[block] = r
             self.out[r, column] += 1

@@ -10,7 +10,8 @@ import numpy.typing as npt
 from autotune.core import registry
 from autotune.core.costs import CostProfile
 from autotune.core.decide.policy_codes import CODES
-from autotune.core.decide.rank import NS_PER_S, rank_weight_s, value_term_ns
+from autotune.core.decide.rank import NS_PER_S, rank_weight_s, round_half_up, value_term_ns
+from autotune.core.decide.sketch import ROWS, sketch_width
 from autotune.core.eviction import EvictionPolicy, PolicySpec, TierContext
 from autotune.core.state import (
     CAPACITY,
@@ -22,6 +23,7 @@ from autotune.core.state import (
     N_KEY_COLUMNS,
     N_LISTS,
     N_NODE_COLUMNS,
+    N_PARAMS,
     NEXT,
     PARENT,
     PREV,
@@ -69,7 +71,7 @@ def empty_tier() -> TierState:
     return TierState(
         ints=np.zeros(N_INTS, np.int64),
         floats=np.zeros(N_FLOATS),
-        params=np.zeros(8),
+        params=np.zeros(N_PARAMS),
         nodes=np.zeros((0, N_NODE_COLUMNS), np.int32),
         keys=np.zeros((0, N_KEY_COLUMNS), np.int64),
         counts=np.zeros(0),
@@ -117,19 +119,29 @@ def compiled_tier(
         counts=np.zeros(size),
         heap=np.zeros(size, np.int32),
         terms=terms,
-        sketch=np.zeros(0, np.uint8),
+        sketch=np.zeros(ROWS * sketch_width(context.capacity_blocks) if spec.name == "wtinylfu" else 0, np.uint8),
     )
 
 
 def _parameters(spec: PolicySpec, context: TierContext) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
     """Parameter vector and value terms by depth, as the kernels document them."""
     given = {**registry.load(registry.POLICIES, spec.name).PARAMETERS, **dict(spec.params)}
-    value_ns = np.rint(np.asarray(context.value_s) * NS_PER_S).astype(np.int64)
-    params = np.zeros(8)
+    value_ns = np.array([round_half_up(value_s * NS_PER_S) for value_s in context.value_s], np.int64)
+    params = np.zeros(N_PARAMS)
     if spec.name == "rank":
         weight_ns = rank_weight_s(given["lambda_recency"], given["tau_s"]) * NS_PER_S
-        ghosts = math.ceil(given["ghost_ratio"] * context.capacity_blocks)
-        params[:4] = weight_ns, given["half_life_s"], ghosts, given["admission"]
+        params[:4] = weight_ns, given["half_life_s"], _ghosts(given, context), given["admission"]
         terms = [value_term_ns(weight_ns, given["cost_weight"], v) for v in context.value_s]
         return params, np.array(terms, np.int64)
+    if spec.name == "lfu":
+        params[2] = _ghosts(given, context)
+    elif spec.name == "lrfu":
+        params[:2] = given["half_life_s"] * NS_PER_S, given["half_life_s"]
+        value_ns = np.zeros_like(value_ns)
+    else:
+        params[: len(given)] = list(given.values())
     return params, value_ns
+
+
+def _ghosts(given: dict[str, float], context: TierContext) -> int:
+    return math.ceil(given["ghost_ratio"] * context.capacity_blocks)

@@ -111,7 +111,9 @@ def _matches(path: str) -> list[Path]:
         ) from error
     files = [name for name in found if name.is_file()]
     if not files:
-        raise TraceError("a path or glob must match at least one file", got=f"no match for {path!r}", remedy="check it")
+        raise TraceError(
+            "a path or glob must match at least one file", got=f"no match for {path!r}", remedy="check the path"
+        )
     return files
 
 

@@ -80,7 +80,7 @@ def test_azure_malformed_row_fails_or_is_counted(tmp_path: Path, row: str, kind:
 @pytest.mark.parametrize("header", ["time,id", "TIMESTAMP,ContextTokens,ContextTokens,GeneratedTokens", 'TIMESTAMP,"'])
 def test_azure_wrong_header_is_refused(tmp_path: Path, header: str) -> None:
     """Without the columns there is nothing to skip to."""
-    with pytest.raises(TraceError, match="header|CSV"):
+    with pytest.raises(TraceError, match=r"header|CSV"):
         azure(tmp_path, "1,2,3", header=header, on_error="skip")
 
 
@@ -219,12 +219,12 @@ def test_servegen_needs_both_files(write_client: WriteClient) -> None:
     """A client without lengths, lengths without a client, or another file is refused."""
     file = write_client(["0,1,1,Gamma,1,1"])
     dataset = file.with_name("chunk-1-dataset.json")
-    with pytest.raises(TraceError, match="must end in -trace.csv"):
+    with pytest.raises(TraceError, match=r"must end in -trace\.csv"):
         Trace.open(f"servegen:{dataset}")
     dataset.rename(file.with_name("other.json"))
     with pytest.raises(TraceError, match="beside it"):
         Trace.open(f"servegen:{file}")
-    with pytest.raises(TraceError, match="must end in -trace.csv"):
+    with pytest.raises(TraceError, match=r"must end in -trace\.csv"):
         Trace.open(f"servegen:{file.parent}/other.json")
 
 

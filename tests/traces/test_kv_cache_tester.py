@@ -134,6 +134,6 @@ def test_sessions_that_share_ids_are_not_merged(write_session: WriteSession) -> 
 
 
 def test_published_session_with_subagents(data: Path) -> None:
-    """A published session with 20 requests of its own and 12 of two subagents has them all, with whole prefix chains."""
+    """A published session with 20 requests and 12 more of two subagents has them all, with whole prefix chains."""
     stats = describe(read(data / "kv-cache-tester" / "trace_0291.json.gz"))
     assert (stats.requests, stats.accesses, stats.block_tokens, stats.chain_violations) == (32, 35_209, 64, 0)

@@ -59,7 +59,7 @@ def _history_plot(trials: tuple[TrialRow, ...]) -> Plot:
 
 
 def _add_study(figure: Any, study: str, trials: list[TrialRow], role: str) -> None:
-    name = "random search" if study == _RANDOM else plain(study)
+    name, dash = ("random search", "dot") if study == _RANDOM else (plain(study), "solid")
     tried = [trial for trial in trials if math.isfinite(trial.value)]
     figure.add_trace(
         go.Scatter(
@@ -87,12 +87,7 @@ def _add_study(figure: Any, study: str, trials: list[TrialRow], role: str) -> No
             name=f"best of {name}",
             legendgroup=study,
             mode="lines",
-            line={
-                "shape": "hv",
-                "color": f"var(--{role})",
-                "width": 2.5,
-                "dash": "dot" if role == "random" else "solid",
-            },
+            line={"shape": "hv", "color": f"var(--{role})", "width": 2.5, "dash": dash},
             hovertemplate="best up to trial %{x}: %{y:.2f} %<extra>" + name + "</extra>",
         )
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autotune.core.decide.keys import seconds_density_key
-from autotune.core.decide.rank import NS_PER_S
+from autotune.core.decide.rank import NS_PER_S, round_half_up
 from autotune.core.eviction import BlockAccess, TierContext
 from autotune_policies.keyed import KeyedPolicy
 
@@ -21,7 +21,7 @@ class ClairvoyantSecondsPolicy(KeyedPolicy):
 
     def __init__(self, context: TierContext, **params: float) -> None:
         super().__init__(context, **params)
-        self._values_ns = [round(value_s * NS_PER_S) for value_s in context.value_s]
+        self._values_ns = [round_half_up(value_s * NS_PER_S) for value_s in context.value_s]
 
     def _key(self, access: BlockAccess, frequency: float) -> int:
         value_ns = self._values_ns[min(access.depth_blocks, len(self._values_ns) - 1)]

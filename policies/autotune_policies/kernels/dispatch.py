@@ -5,21 +5,27 @@ This module is what the entry point ``autotune.kernels`` hands out.
 
 from __future__ import annotations
 
+import numpy as np
+import numpy.typing as npt
+
 from autotune.core.decide import policy_codes as codes
-from autotune.core.state import (
-    GHOST,
-    KIND,
-    NEXT_USE,
-    SEQUENCE,
-    WHERE,
-    TierState,
-)
-from autotune_policies.kernels import lru, ranked
+from autotune.core.state import GHOST, KIND, NEXT_USE, SEQUENCE, WHERE, TierState
+from autotune_policies.kernels import arc, fifo, lru, ranked, s3fifo, sieve, two_hit, wtinylfu
 from autotune_policies.kernels.decide import load_pays, prefill_s, transfer_s
 from autotune_policies.kernels.jit import compiled
-from autotune_policies.kernels.lists import clear_lists
 
-__all__ = ["admits", "clear_lists", "compiled", "demote", "evict", "is_resident", "load_pays", "prefill_s", "refresh", "remove", "transfer_s"]
+__all__ = [
+    "admits_demoted",
+    "compiled",
+    "demote",
+    "evict",
+    "is_resident",
+    "load_pays",
+    "prefill_s",
+    "refresh",
+    "remove",
+    "transfer_s",
+]
 
 _FIRST_RANKED = codes.LFU
 
@@ -36,16 +42,41 @@ def touch(s: TierState, b: int) -> None:
     kind = s.ints[KIND]
     if kind >= _FIRST_RANKED:
         ranked.touch(s, b)
-    else:
+    elif kind == codes.LRU:
         lru.touch(s, b)
+    elif kind == codes.ARC:
+        arc.touch(s, b)
+    elif kind == codes.S3FIFO:
+        s3fifo.touch(s, b)
+    elif kind == codes.SIEVE:
+        sieve.touch(s, b)
+    elif kind == codes.WTINYLFU:
+        wtinylfu.touch(s, b)
+    elif kind == codes.TWO_HIT:
+        two_hit.touch(s, b)
+    else:
+        fifo.touch(s, b)
 
 
 @compiled
 def admits(s: TierState, b: int) -> bool:
-    """Whether a missing block may become resident."""
+    """Whether a missing block that was asked for may become resident."""
     kind = s.ints[KIND]
     if kind == codes.RANK:
         return ranked.admits(s, b)
+    if kind == codes.TWO_HIT:
+        return two_hit.admits(s, b)
+    return True
+
+
+@compiled
+def admits_demoted(s: TierState, b: int) -> bool:
+    """Whether a missing block that a nearer tier evicts may come in."""
+    kind = s.ints[KIND]
+    if kind == codes.RANK:
+        return ranked.admits_demoted(s, b)
+    if kind == codes.TWO_HIT:
+        return two_hit.admits_demoted(s, b)
     return True
 
 
@@ -55,8 +86,20 @@ def insert(s: TierState, b: int) -> None:
     kind = s.ints[KIND]
     if kind >= _FIRST_RANKED:
         ranked.insert(s, b)
-    else:
+    elif kind == codes.LRU:
         lru.insert(s, b)
+    elif kind == codes.ARC:
+        arc.insert(s, b)
+    elif kind == codes.S3FIFO:
+        s3fifo.insert(s, b)
+    elif kind == codes.SIEVE:
+        sieve.insert(s, b)
+    elif kind == codes.WTINYLFU:
+        wtinylfu.insert(s, b)
+    elif kind == codes.TWO_HIT:
+        two_hit.insert(s, b)
+    else:
+        fifo.insert(s, b)
 
 
 @compiled
@@ -65,6 +108,10 @@ def demote(s: TierState, b: int) -> None:
     kind = s.ints[KIND]
     if kind == codes.RANK:
         ranked.demote(s, b)
+    elif kind == codes.WTINYLFU:
+        wtinylfu.demote(s, b)
+    elif kind == codes.TWO_HIT:
+        two_hit.demote(s, b)
     else:
         insert(s, b)
 
@@ -75,6 +122,10 @@ def refuse(s: TierState, b: int) -> None:
     kind = s.ints[KIND]
     if kind == codes.RANK:
         ranked.refuse(s, b)
+    elif kind == codes.WTINYLFU:
+        wtinylfu.refuse(s, b)
+    elif kind == codes.TWO_HIT:
+        two_hit.refuse(s, b)
 
 
 @compiled
@@ -83,8 +134,20 @@ def remove(s: TierState, b: int) -> None:
     kind = s.ints[KIND]
     if kind >= _FIRST_RANKED:
         ranked.remove(s, b)
-    else:
+    elif kind == codes.LRU:
         lru.remove(s, b)
+    elif kind == codes.ARC:
+        arc.remove(s, b)
+    elif kind == codes.S3FIFO:
+        s3fifo.remove(s, b)
+    elif kind == codes.SIEVE:
+        sieve.remove(s, b)
+    elif kind == codes.WTINYLFU:
+        wtinylfu.remove(s, b)
+    elif kind == codes.TWO_HIT:
+        two_hit.remove(s, b)
+    else:
+        fifo.remove(s, b)
 
 
 @compiled
@@ -93,24 +156,38 @@ def evict(s: TierState) -> int:
     kind = s.ints[KIND]
     if kind >= _FIRST_RANKED:
         return ranked.evict(s)
-    return lru.evict(s)
+    if kind == codes.LRU:
+        return lru.evict(s)
+    if kind == codes.ARC:
+        return arc.evict(s)
+    if kind == codes.S3FIFO:
+        return s3fifo.evict(s)
+    if kind == codes.SIEVE:
+        return sieve.evict(s)
+    if kind == codes.WTINYLFU:
+        return wtinylfu.evict(s)
+    if kind == codes.TWO_HIT:
+        return two_hit.evict(s)
+    return fifo.evict(s)
 
 
 @compiled
-def refresh(s: TierState, ids, lo: int, hi: int, stride: int, next_use_of, may_insert: bool) -> None:  # type: ignore[no-untyped-def]
+def refresh(
+    s: TierState,
+    ids: npt.NDArray[np.int32],
+    lo: int,
+    hi: int,
+    stride: int,
+    next_use_of: npt.NDArray[np.int64],
+    may_insert: bool,
+) -> None:
     """One request uses blocks ``ids[lo:hi]`` (every ``stride``-th, the last of each chunk), deepest first.
 
     Resident ones are touched; missing ones are inserted if ``may_insert`` and the policy admits them, else refused.
     """
-    kind = s.ints[KIND]
     last = lo + ((hi - lo) // stride) * stride - 1
-    if kind == codes.LRU:
-        for i in range(last, lo - 1, -stride):
-            b = ids[i]
-            if s.nodes[b, WHERE] != 0:
-                lru.touch(s, b)
-            elif may_insert:
-                lru.insert(s, b)
+    if s.ints[KIND] == codes.LRU:
+        _refresh_lru(s, ids, lo, last, stride, may_insert)
         return
     for i in range(last, lo - 1, -stride):
         b = ids[i]
@@ -123,3 +200,16 @@ def refresh(s: TierState, ids, lo: int, hi: int, stride: int, next_use_of, may_i
             insert(s, b)
         else:
             refuse(s, b)
+
+
+@compiled
+def _refresh_lru(
+    s: TierState, ids: npt.NDArray[np.int32], lo: int, last: int, stride: int, may_insert: bool
+) -> None:
+    """The same for LRU, the baseline of every run, without a choice of policy per block."""
+    for i in range(last, lo - 1, -stride):
+        b = ids[i]
+        if s.nodes[b, WHERE] != 0:
+            lru.touch(s, b)
+        elif may_insert:
+            lru.insert(s, b)

@@ -101,6 +101,12 @@ def admits(s: TierState, b: int) -> bool:
 
 
 @compiled
+def admits_demoted(s: TierState, b: int) -> bool:
+    """Under two-hit admission, a block that comes down must have been used twice, for coming down is no use."""
+    return s.params[_ADMISSION] != 2.0 or (s.nodes[b, WHERE] == GHOST and s.counts[b] > 1.0)
+
+
+@compiled
 def insert(s: TierState, b: int) -> None:
     """A missing block became resident; a ghost takes its statistics back."""
     _count(s, b)

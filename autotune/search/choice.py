@@ -1,29 +1,20 @@
 """From trials to one decision: publish a setting, or stay with LRU.
 
-The past is searched, the future judges. The best setting of the past is run once over the held-out part; what it gains
-there is the promise. Only if that gain, and the gain on the past, are positive beyond their noise does anything but LRU
-get published. The published setting may then be searched again on all requests, starting from the past's finalists: it
-is the same procedure with more evidence, so the promise stands for it, as a promise made without its help.
+The past is searched, the future judges. The best setting of the past runs once over the held-out part; what it gains
+there is the promise. Only if the gain on the past and the gain on the future are both positive beyond their noise does
+anything but LRU get published. Nothing else is ever chosen by looking at the held-out part.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from autotune.core.settings import ValidationSettings
 from autotune.search.bounds import bootstrap_gain
-from autotune.search.objectives.base import Objective
-from autotune.search.objectives.constraints import Constraint
 from autotune.search.problem import Evaluation, Problem
-from autotune.search.result import Interval, TrialRow
+from autotune.search.result import Interval
 from autotune.search.setting import LRU_SETTING, Setting
-from autotune.search.space import SearchSpace
-from autotune.search.study import Progress, StudyPlan, best_of, run_study
 from autotune.sim.config import CacheConfig
-
-FINALISTS = 4
-REFIT_SHARE = 1.0
-
 
 @dataclass(frozen=True, slots=True)
 class Split:
@@ -103,31 +94,6 @@ def decide(past_gain: Interval, held_out_gain: Interval, min_gain_frac: float) -
     if min(past_gain.value, held_out_gain.value) < min_gain_frac:
         return Verdict(False, f"the gain is below {100 * min_gain_frac:g} % of LRU's cost, too little to change anything")
     return Verdict(True, "it beat LRU on the past and on the held-out part by more than the noise")
-
-
-def refit(
-    split: Split,
-    rows: list[TrialRow],
-    space: SearchSpace,
-    objective: Objective,
-    plan: StudyPlan,
-    constraints: tuple[Constraint, ...],
-    on_trial: Progress | None = None,
-) -> tuple[Setting, CacheConfig]:
-    """Search again on all requests, from the past's finalists.
-
-    Returns:
-        The setting, and the engine under it.
-    """
-    finalists = sorted((row for row in rows if row.feasible), key=lambda row: (row.value, row.number))[:FINALISTS]
-    again = replace(
-        plan,
-        trials=max(FINALISTS + 2, round(plan.trials * REFIT_SHARE)),
-        first=tuple(row.setting for row in finalists),
-        study_name=f"{plan.study_name}-refit",
-    )
-    best = best_of(run_study(split.whole, space, objective, again, constraints, on_trial)).setting
-    return best, split.whole.configure(best)
 
 
 def lru_engine(split: Split) -> CacheConfig:

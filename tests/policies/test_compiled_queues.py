@@ -174,10 +174,12 @@ def test_compiled_equals_plain_on_long_streams(name: str, params: dict[str, floa
 
 
 @given(rounds=round_lists(), capacity_blocks=st.sampled_from([1, 3, 8]))
-@pytest.mark.parametrize("name", ["two_hit", "wtinylfu"])
-def test_compiled_equals_plain_below_another_tier(name: str, rounds: list[Round], capacity_blocks: int) -> None:
+@pytest.mark.parametrize(("name", "params"), [("two_hit", {}), ("two_hit", {"threshold": 3.0}), ("wtinylfu", {})])
+def test_compiled_equals_plain_below_another_tier(
+    name: str, params: dict[str, float], rounds: list[Round], capacity_blocks: int
+) -> None:
     """Both forms agree where uses are refused and a block comes down from the nearer tier."""
-    twins = _Twins.make(name, {}, capacity_blocks, _ROUND_BLOCKS)
+    twins = _Twins.make(name, params, capacity_blocks, _ROUND_BLOCKS)
     plain, kernel, state = twins.plain, twins.kernel, twins.state
     for request in accesses(rounds):
         for access in request:

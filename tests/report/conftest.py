@@ -71,6 +71,7 @@ def lru_result(result: TuneResult) -> TuneResult:
             costs=example.costs,
         ),
         verdict="stay with LRU",
+        reason="no setting beat LRU on the past by more than the noise",
         chosen="lru",
         setting=LRU_SETTING,
         gain_frac=Interval(0.0, 0.0, 0.0),

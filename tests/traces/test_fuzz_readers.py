@@ -33,8 +33,25 @@ VALUES = st.recursive(
     SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=2)
 )
 NAMES = st.sampled_from(
-    "timestamp input_length output_length hash_ids input output session_id t in out stop type requests block_size "
-    "arrival_time_ns input_tok_ids output_toks".split()
+    [
+        "timestamp",
+        "input_length",
+        "output_length",
+        "hash_ids",
+        "input",
+        "output",
+        "session_id",
+        "t",
+        "in",
+        "out",
+        "stop",
+        "type",
+        "requests",
+        "block_size",
+        "arrival_time_ns",
+        "input_tok_ids",
+        "output_toks",
+    ]
 )
 ROWS = st.lists(st.dictionaries(NAMES, VALUES, max_size=8), max_size=4)
 

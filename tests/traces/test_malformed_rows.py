@@ -14,7 +14,7 @@ from autotune.core.trace import Trace
 MOONCAKE = {"timestamp": 1000, "input_length": 600, "output_length": 1, "hash_ids": [4, 7]}
 LMCACHE = {"timestamp": 1760997683007063, "input": "x" * 70, "output": "y", "session_id": "s"}
 TOKENS = {"arrival_time_ns": 5, "input_tok_ids": [1, 2, 3], "output_toks": 1}
-GOOD = {
+GOOD: dict[str, dict[str, Any]] = {
     "mooncake": MOONCAKE,
     "lmcache-agent": LMCACHE,
     "token-ids": TOKENS,
@@ -29,7 +29,7 @@ ANY_OBJECT = [
     ("9" * 5_000, "malformed JSON"),
     ("{}", "missing field"),
 ]
-FIELD = [
+FIELD: list[tuple[str, dict[str, Any], str]] = [
     ("mooncake", {"timestamp": -1}, "out of range"),
     ("mooncake", {"timestamp": 999}, "time goes back"),
     ("mooncake", {"timestamp": 1e300}, "out of range"),

@@ -101,7 +101,7 @@ def test_merged_stream_is_its_sessions(groups: list[list[tuple[int, str]]], span
         kept = part.arrival_s + start_s <= span_s
         assert np.allclose(merged.arrival_s[mine], (part.arrival_s + start_s)[kept] - zero_s)
         names: dict[int, int] = {}
-        for request, place in enumerate(mine):
+        for request, place in enumerate(mine.tolist()):
             pairs = list(zip(part.blocks_of(request).tolist(), merged.blocks_of(place).tolist(), strict=True))
             assert all(names.setdefault(before, after) == after for before, after in pairs)
             assert all(owners.setdefault(after, number) == number for _, after in pairs)
@@ -114,7 +114,7 @@ def test_merged_stream_is_its_sessions(groups: list[list[tuple[int, str]]], span
     assert np.all(np.diff(merged.arrival_s) >= 0)
 
 
-def _reasons(part: Trace, request: int, merged: Trace, place: np.intp) -> list[tuple[Trace, int]]:
+def _reasons(part: Trace, request: int, merged: Trace, place: int) -> list[tuple[Trace, int]]:
     return [(part, int(part.stop_reason[request])), (merged, int(merged.stop_reason[place]))]
 
 

@@ -28,7 +28,9 @@ def test_sample_has_its_known_counts(name: str, requests: int, accesses: int, hi
 
 def test_times_are_seconds_from_the_first_request(write_rows: Callable[..., Path]) -> None:
     """Milliseconds become exact seconds since the first row."""
-    rows = [{"timestamp": t, "input_length": 0, "output_length": 0, "hash_ids": []} for t in (5_999, 6_000, 9_001.5)]
+    rows: list[dict[str, object]] = [
+        {"timestamp": t, "input_length": 0, "output_length": 0, "hash_ids": []} for t in (5_999, 6_000, 9_001.5)
+    ]
     assert Trace.open(f"mooncake:{write_rows(rows)}").arrival_s.tolist() == [0.0, 0.001, 3.0025]
 
 

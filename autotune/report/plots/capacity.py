@@ -60,7 +60,8 @@ def _capacity_figure(tier: str, y_title: str, curves: list[Curve], budget_bytes:
     if all(capacity > 0 for curve in curves for capacity in curve.capacity_bytes):
         figure.update_xaxes(type="log", dtick="D2", tickformat=",~g")
     if budget_bytes:
-        mark_x(figure, bytes_to_gib(budget_bytes), "your budget", at_the_top=False)
+        is_far_right = 2.0 * budget_bytes > max(curve.capacity_bytes[-1] for curve in curves)
+        mark_x(figure, bytes_to_gib(budget_bytes), "your budget", to_the_left=is_far_right, at_the_top=False)
     return figure
 
 

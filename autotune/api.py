@@ -1,0 +1,427 @@
+"""The public API, which the command line itself uses.
+
+>>> import autotune
+>>> trace = autotune.Trace.open("sample:conversation")
+>>> outcome = autotune.simulate(trace, "lru", device_blocks=1000)
+>>> outcome.totals.device_hit_blocks
+7883
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from autotune.core import policy as documents
+from autotune.core.clock import SystemClock
+from autotune.core.costs import CostProfile
+from autotune.core.errors import ConfigError, SimulationError
+from autotune.core.eviction import PolicySpec
+from autotune.core.policy import Explanation, PolicyDocument
+from autotune.core.settings import QueueSettings, Settings
+from autotune.core.shapes import ModelShape
+from autotune.core.trace import Trace
+from autotune.core.types import StoreMode, Tier, Timing
+from autotune.core.units import GB, GIB, MS_PER_S
+from autotune.core.validation import validate
+from autotune.costs import load_hardware, profile
+from autotune.export import Change
+from autotune.export import diff as diff_documents
+from autotune.export import render, save
+from autotune.geometry import load_model
+from autotune.search.objectives.constraints import NEEDS_QUEUE, constraint
+from autotune.search.problem import Problem
+from autotune.search.result import TuneResult
+from autotune.search.space import SearchSpace, load_space
+from autotune.search.tune import Progress, TuneTask, load_objective
+from autotune.search.tune import tune as run_tuning
+from autotune.sim.config import CacheConfig
+from autotune.sim.engine import simulate_cache
+from autotune.sim.queueing import (
+    QueueConfig,
+    QueueResult,
+    offered_load,
+    require_stable,
+    spread_arrivals,
+    time_to_first_token,
+)
+from autotune.sim.result import CacheResult, Totals
+
+DEFAULT_MODEL = "llama-3.1-8b"
+DEFAULT_HARDWARE = "h100-sxm"
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Capacities of the tiers, in GiB or in blocks of the trace; what is not given is 0, but for the device.
+
+    Attributes:
+        device_gib: KV cache on the device.
+        host_gib: KV cache in host memory.
+        disk_gib: KV cache on disk.
+        device_blocks: Instead of ``device_gib``.
+        host_blocks: Instead of ``host_gib``.
+        disk_blocks: Instead of ``disk_gib``.
+    """
+
+    device_gib: float | None = None
+    host_gib: float | None = None
+    disk_gib: float | None = None
+    device_blocks: int | None = None
+    host_blocks: int | None = None
+    disk_blocks: int | None = None
+
+    def in_blocks(self, block_bytes: int) -> tuple[int, int, int]:
+        """Blocks of device, host and disk.
+
+        Raises:
+            ConfigError: a tier is given twice, the device not at all, or a tier holds less than one block.
+        """
+        device = _blocks("device", self.device_gib, self.device_blocks, block_bytes)
+        if device is None:
+            raise ConfigError(
+                "the size of the device's KV cache must be given", got="none", remedy="--device-gib or --device-blocks"
+            )
+        host = _blocks("host", self.host_gib, self.host_blocks, block_bytes)
+        disk = _blocks("disk", self.disk_gib, self.disk_blocks, block_bytes)
+        return device, host or 0, disk or 0
+
+
+def _blocks(tier: str, size_gib: float | None, blocks: int | None, block_bytes: int) -> int | None:
+    if size_gib is not None and blocks is not None:
+        raise ConfigError(
+            f"the {tier} is given in GiB or in blocks", got="both", remedy=f"drop --{tier}-gib or --{tier}-blocks"
+        )
+    if size_gib is None:
+        return blocks
+    found = int(size_gib * GIB / block_bytes) if 0.0 <= size_gib < 1e9 else -1
+    if found < 1 and size_gib != 0.0:
+        raise ConfigError(
+            f"the {tier} must hold at least one block of {block_bytes:,} bytes", got=f"{size_gib:g} GiB"
+        )
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """Outcome of :func:`simulate`.
+
+    Attributes:
+        cache: Per-request outcome.
+        measured: First and one past the last request that count.
+        totals: Sums over those.
+        queue: Latencies of those; None where TTFT is not reported.
+        ttft_note: Why TTFT is reported or not.
+    """
+
+    cache: CacheResult
+    measured: tuple[int, int]
+    totals: Totals
+    queue: QueueResult | None
+    ttft_note: str
+
+
+class Policy:
+    """A policy document with what people do with one.
+
+    >>> from autotune.testing.documents import example_document
+    >>> policy = Policy(example_document())
+    >>> policy.document.kind
+    'rank'
+    """
+
+    def __init__(self, document: PolicyDocument) -> None:
+        self.document = document
+
+    @classmethod
+    def load(cls, path: str | Path) -> Policy:
+        """Read and validate a policy file.
+
+        Raises:
+            PolicyError: the file is missing or breaks a rule of the schema.
+        """
+        return cls(documents.load(Path(path)))
+
+    def save(self, path: str | Path) -> None:
+        """Write the policy as commented YAML, all of it or nothing."""
+        save(self.document, Path(path))
+
+    def to_yaml(self) -> str:
+        """The policy as commented YAML."""
+        return render(self.document)
+
+    def diff(self, other: Policy) -> list[Change]:
+        """What changes from this policy to the other."""
+        return diff_documents(self.document, other.document)
+
+    def explain(
+        self, *, depth_tokens: int, frequency: float, age_s: float = 0.0, size_tokens: int | None = None
+    ) -> Explanation:
+        """Value, price and decision for a block."""
+        size = size_tokens or self.document.fingerprint.trace_block_tokens
+        return documents.explain(
+            self.document, depth_tokens=depth_tokens, frequency=frequency, age_s=age_s, size_tokens=size
+        )
+
+
+def cost_profile(
+    model: str = DEFAULT_MODEL, hardware: str = DEFAULT_HARDWARE, link_gb_per_s: float | None = None
+) -> tuple[ModelShape, CostProfile]:
+    """The model's dimensions and the cost model of its serving.
+
+    Raises:
+        ConfigError: the model or the hardware is unknown, or the link is not positive.
+    """
+    shape = load_model(model)
+    if link_gb_per_s is not None and not 0.0 < link_gb_per_s < 1e6:
+        raise ConfigError("the link's bandwidth must be positive", got=f"{link_gb_per_s:g} GB/s")
+    link = None if link_gb_per_s is None else link_gb_per_s * GB
+    return shape, profile(shape, load_hardware(hardware), link_bytes_per_s=link)
+
+
+def simulate(
+    trace: Trace | str,
+    policy: str | PolicySpec | Policy = "lru",
+    *,
+    device_policy: str | PolicySpec | None = None,
+    model: str = DEFAULT_MODEL,
+    hardware: str = DEFAULT_HARDWARE,
+    link_gb_per_s: float | None = None,
+    budget: Budget | None = None,
+    device_blocks: int | None = None,
+    host_blocks: int | None = None,
+    store: StoreMode | None = None,
+    timing: Timing = Timing.INSTANT,
+    full_blocks: bool = False,
+    measure_from_s: float = 0.0,
+    queue: QueueSettings | None = None,
+    require_ttft: bool = False,
+    seed: int = 0,
+    settings: Settings | None = None,
+) -> Simulation:
+    """Run a trace through a simulated engine.
+
+    Args:
+        trace: A trace, or ``FORMAT:PATH``.
+        policy: Name of a policy, which governs the host where there is one and else the device; or a policy file's
+            content, which governs every tier that it declares.
+        device_policy: Overrides who leaves the device.
+        model: Name or config.json of the model.
+        hardware: Name or file of the hardware profile.
+        link_gb_per_s: Overrides the profile's host link, both directions.
+        budget: Capacities; a policy file's own where nothing is given.
+        device_blocks: Short for ``Budget(device_blocks=...)``.
+        host_blocks: Short for ``Budget(host_blocks=...)``.
+        store: When the host gets a block; a policy file's own mode where nothing is given.
+        timing: When a request's blocks become idle.
+        full_blocks: Drop partial tail blocks, as engines do.
+        measure_from_s: Requests before this time only warm the caches up.
+        queue: The serving side, for TTFT.
+        require_ttft: Whether an unstable load is an error instead of a note.
+        seed: Spreads arrivals inside a tick of the trace's clock.
+        settings: Defaults for what is not given.
+
+    Raises:
+        AutotuneError: an input is not valid; nothing is simulated then.
+    """
+    trace = Trace.open(trace) if isinstance(trace, str) else trace
+    trace.require_blocks()
+    settings = settings or Settings()
+    document = policy.document if isinstance(policy, Policy) else None
+    _, costs = cost_profile(model, hardware, link_gb_per_s)
+    budget = budget or _default_budget(document, device_blocks, host_blocks)
+    device, host, disk = budget.in_blocks(trace.block_tokens * costs.kv_bytes_per_token)
+    engine = CacheConfig(
+        device_blocks=device,
+        host_blocks=host,
+        disk_blocks=disk,
+        store_mode=store or StoreMode.EAGER,
+        timing=timing,
+        itl_s=settings.simulation.itl_ms / MS_PER_S,
+        full_blocks=full_blocks,
+    )
+    if document:
+        _require_same_model(document, costs)
+        engine = engine_of(document, engine, trace.block_tokens, store)
+    else:
+        spec = policy if isinstance(policy, PolicySpec) else PolicySpec(str(policy))
+        engine = replace(engine, **{"host_policy" if host else "device_policy": spec})  # type: ignore[arg-type]
+    if device_policy is not None:
+        spec = device_policy if isinstance(device_policy, PolicySpec) else PolicySpec(device_policy)
+        engine = replace(engine, device_policy=spec)
+    return _measure(trace, engine, costs, measure_from_s, queue or settings.queue, require_ttft, seed)
+
+
+def tune(
+    trace: Trace | str,
+    *,
+    model: str = DEFAULT_MODEL,
+    hardware: str = DEFAULT_HARDWARE,
+    link_gb_per_s: float | None = None,
+    budget: Budget | None = None,
+    device_blocks: int | None = None,
+    host_blocks: int | None = None,
+    settings: Settings | None = None,
+    space: SearchSpace | None = None,
+    constraints: tuple[str, ...] = (),
+    require_ttft: bool = False,
+    trace_name: str = "",
+    storage: str | None = None,
+    on_progress: Progress | None = None,
+) -> TuneResult:
+    """Find the setting of the rank rule that serves a trace best, or find that LRU does.
+
+    Args:
+        trace: A trace, or ``FORMAT:PATH``.
+        model: Name or config.json of the model.
+        hardware: Name or file of the hardware profile.
+        link_gb_per_s: Overrides the profile's host link, both directions.
+        budget: Capacities.
+        device_blocks: Short for ``Budget(device_blocks=...)``.
+        host_blocks: Short for ``Budget(host_blocks=...)``.
+        settings: Everything else; see ``configs/default.yaml``.
+        space: Where to search; the one that the package ships if not given.
+        constraints: Names of limits to keep.
+        require_ttft: Whether an unstable load is an error instead of a note.
+        trace_name: How the report calls the trace.
+        storage: SQLAlchemy URL of a study to resume.
+        on_progress: Called with step, position, total and the best value so far.
+
+    Raises:
+        AutotuneError: an input is not valid.
+    """
+    trace_name = trace_name or (trace if isinstance(trace, str) else trace.provenance.trace_format)
+    trace = Trace.open(trace) if isinstance(trace, str) else trace
+    trace.require_blocks()
+    settings = settings or Settings()
+    shape, costs = cost_profile(model, hardware, link_gb_per_s)
+    budget = budget or Budget(device_blocks=device_blocks, host_blocks=host_blocks)
+    device, host, disk = budget.in_blocks(trace.block_tokens * costs.kv_bytes_per_token)
+    engine = CacheConfig(
+        device_blocks=device,
+        host_blocks=host,
+        disk_blocks=disk,
+        device_policy=PolicySpec(settings.simulation.device_policy if host else "lru"),
+        store_mode=settings.simulation.store_mode,
+        timing=settings.simulation.timing,
+        itl_s=settings.simulation.itl_ms / MS_PER_S,
+        full_blocks=settings.simulation.full_blocks,
+    )
+    objective = load_objective(settings.search.objective)
+    needs_queue = objective.needs_queue or bool(NEEDS_QUEUE & set(constraints)) or require_ttft
+    queue, note = _queue_for(trace, engine, costs, settings.queue, needs_queue, settings.search.seed)
+    task = TuneTask(
+        problem=Problem(trace, engine, costs, Tier.HOST if host else Tier.DEVICE, queue),
+        space=space or load_space(),
+        objective=objective,
+        constraints=tuple(constraint(name) for name in constraints),
+        settings=settings,
+        model=shape,
+        trace_name=trace_name,
+        ttft_note=note,
+        storage=storage,
+    )
+    return run_tuning(task, SystemClock(), on_progress)
+
+
+def engine_of(
+    document: PolicyDocument, engine: CacheConfig, block_tokens: int, store: StoreMode | None = None
+) -> CacheConfig:
+    """The simulated engine under a policy document: its policies, modes and thresholds on the tiers of ``engine``."""
+    host = document.tiers.host
+    specs = [documents.policy_spec(document, tier) or PolicySpec("lru") for tier in Tier]
+    return replace(
+        engine,
+        device_policy=specs[Tier.DEVICE],
+        host_policy=specs[Tier.HOST],
+        disk_policy=specs[Tier.DISK],
+        store_mode=store or (host.store_mode if host else engine.store_mode),
+        min_load_blocks=-(-host.min_load_tokens // block_tokens) if host else 0,
+        chunk_blocks=max(1, host.chunk_tokens // block_tokens) if host else 1,
+    )
+
+
+def _default_budget(document: PolicyDocument | None, device_blocks: int | None, host_blocks: int | None) -> Budget:
+    if document is None or device_blocks is not None or host_blocks is not None:
+        return Budget(device_blocks=device_blocks, host_blocks=host_blocks)
+    sizes = document.budgets
+    return Budget(device_gib=sizes.device_bytes / GIB, host_gib=sizes.host_bytes / GIB, disk_gib=sizes.disk_bytes / GIB)
+
+
+def _require_same_model(document: PolicyDocument, costs: CostProfile) -> None:
+    expected = document.fingerprint.kv_bytes_per_token
+    if expected != costs.kv_bytes_per_token:
+        raise ConfigError(
+            f"the policy is for a model with {expected:,} bytes of KV per token ({document.fingerprint.model})",
+            got=f"{costs.kv_bytes_per_token:,}",
+            remedy="give that model with --model, or tune again for this one",
+        )
+
+
+def _measure(
+    trace: Trace,
+    engine: CacheConfig,
+    costs: CostProfile,
+    measure_from_s: float,
+    queue: QueueSettings,
+    require_ttft: bool,
+    seed: int,
+) -> Simulation:
+    if trace.n_requests == 0 or not 0.0 <= measure_from_s <= trace.span_s:
+        raise SimulationError(
+            "measuring must begin within the trace", got=f"{measure_from_s:g} s of {trace.span_s:g} s"
+        )
+    start = trace.first_request_at(trace.arrival_s[0] + measure_from_s)
+    config, note = _queue_for(trace, engine, costs, queue, require_ttft, seed, start)
+    cache = simulate_cache(trace, engine, costs)
+    latency = None
+    if config:
+        arrival_s = spread_arrivals(trace, config.time_scale, config.seed)
+        latency = time_to_first_token(arrival_s, cache.recompute_s(), cache.load_s(), config, start)
+    measured = (start, trace.n_requests)
+    return Simulation(cache, measured, cache.totals(*measured), latency, note)
+
+
+def _queue_for(
+    trace: Trace,
+    engine: CacheConfig,
+    costs: CostProfile,
+    settings: QueueSettings,
+    required: bool,
+    seed: int,
+    start: int = 0,
+) -> tuple[QueueConfig | None, str]:
+    """The queue if LRU keeps up with the load, else none; and why.
+
+    Raises:
+        SimulationError: TTFT is required and LRU does not keep up.
+    """
+    lru = PolicySpec("lru")
+    baseline = simulate_cache(trace, replace(engine, device_policy=lru, host_policy=lru, disk_policy=lru), costs)
+    arrival_s = spread_arrivals(trace, settings.time_scale, seed)
+    load_frac = offered_load(arrival_s[start:], baseline.recompute_s()[start:], settings.servers)
+    shape = f"{settings.servers} prefill server{'s' if settings.servers > 1 else ''}, time scale {settings.time_scale:g}"
+    try:
+        require_stable(load_frac, settings.max_load_frac)
+    except SimulationError as error:
+        if required:
+            raise
+        return None, f"TTFT is not reported: load {load_frac:.2f} under LRU with {shape}; {error.remedy}"
+    config = QueueConfig(
+        servers=settings.servers,
+        time_scale=settings.time_scale,
+        prefetch_depth=settings.prefetch_depth,
+        overlap_frac=settings.overlap_beta,
+        ttft_target_s=settings.ttft_goal_ms / MS_PER_S,
+        seed=seed,
+    )
+    return config, f"TTFT under a load of {load_frac:.2f} for LRU with {shape}"
+
+
+def queue_settings(given: dict[str, int | float]) -> QueueSettings:
+    """Queue settings from what the user gave; the rest keeps its default.
+
+    Raises:
+        ConfigError: a value is out of range.
+    """
+    return validate(QueueSettings, given, ConfigError, "queue")

@@ -1,0 +1,59 @@
+"""Options that several commands share, declared once."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from autotune.core.errors import ConfigError
+
+Sources = Annotated[
+    list[str],
+    typer.Option(
+        "--trace", metavar="FORMAT:PATH", help="Trace; may be repeated: several of one format are one stream."
+    ),
+]
+OnError = Annotated[
+    str,
+    typer.Option("--on-error", metavar="fail|skip", help="What becomes of malformed rows: fail, or skip and count."),
+]
+ReaderOptions = Annotated[
+    list[str] | None,
+    typer.Option("--option", metavar="NAME=VALUE", help="Option of the trace reader; may be repeated."),
+]
+Model = Annotated[str, typer.Option("--model", help="Model by name, or a path to its config.json.")]
+Hardware = Annotated[str, typer.Option("--hardware", help="Hardware profile by name, or a path to one.")]
+DeviceGib = Annotated[float | None, typer.Option("--device-gib", help="KV cache on the device, in GiB.")]
+DeviceBlocks = Annotated[int | None, typer.Option("--device-blocks", help="The same in blocks of the trace.")]
+HostGib = Annotated[float | None, typer.Option("--host-gib", help="KV cache in host memory, in GiB.")]
+HostBlocks = Annotated[int | None, typer.Option("--host-blocks", help="The same in blocks of the trace.")]
+DiskGib = Annotated[float | None, typer.Option("--disk-gib", help="KV cache on disk, in GiB.")]
+DiskBlocks = Annotated[int | None, typer.Option("--disk-blocks", help="The same in blocks of the trace.")]
+LinkGbPerS = Annotated[
+    float | None, typer.Option("--link-gb-per-s", help="Host link in GB/s, both directions; else the profile's.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
+
+
+def measured_from_s(text: str | None, span_s: float) -> float:
+    """Seconds from ``900s`` or ``40%`` (a share of time).
+
+    Raises:
+        ConfigError: it is neither, or lies outside the trace.
+    """
+    if not text:
+        return 0.0
+    number, unit = (text[:-1], text[-1]) if text[-1] in "s%" else (text, "s")
+    try:
+        value = float(number)
+    except ValueError:
+        value = -1.0
+    seconds = value * span_s / 100.0 if unit == "%" else value
+    if not 0.0 <= seconds < max(span_s, 1e-9):
+        raise ConfigError(
+            "--measure-from is a time within the trace, in seconds or as a share of it",
+            got=f"{text!r} for a trace of {span_s:g} s",
+            remedy="for example 900s or 40%",
+        )
+    return seconds

@@ -1,0 +1,147 @@
+"""``kv-autotune simulate``: run a trace through a simulated engine."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from autotune.cli import _options as options
+from autotune.cli.common import print_json, reader_options, stdout_console
+from autotune.core.types import StoreMode, Timing
+
+if TYPE_CHECKING:
+    from autotune.api import Simulation
+
+
+def simulate(
+    trace: options.Sources,
+    policy: Annotated[
+        str,
+        typer.Option(
+            "--policy", metavar="NAME|FILE", help="Policy of the host if there is one, else of the device; or a file."
+        ),
+    ] = "lru",
+    device_policy: Annotated[
+        str | None, typer.Option("--device-policy", metavar="NAME", help="Policy of the device; lru if not given.")
+    ] = None,
+    device_blocks: options.DeviceBlocks = None,
+    device_gib: options.DeviceGib = None,
+    host_blocks: options.HostBlocks = None,
+    host_gib: options.HostGib = None,
+    disk_blocks: options.DiskBlocks = None,
+    disk_gib: options.DiskGib = None,
+    model: options.Model = "llama-3.1-8b",
+    hardware: options.Hardware = "h100-sxm",
+    link_gb_per_s: options.LinkGbPerS = None,
+    store: Annotated[StoreMode | None, typer.Option("--store", help="When the host gets a block; eager if not given.")] = None,
+    timing: Annotated[Timing, typer.Option("--timing", help="When a request's blocks become idle.")] = Timing.INSTANT,
+    full_blocks: Annotated[
+        bool, typer.Option("--full-blocks", help="Drop partial tail blocks, always recompute one token, as engines do.")
+    ] = False,
+    servers: Annotated[int | None, typer.Option("--servers", help="Prefill servers, for TTFT.")] = None,
+    time_scale: Annotated[float | None, typer.Option("--time-scale", help="Factor on arrival times, for TTFT.")] = None,
+    measure_from: Annotated[
+        str | None, typer.Option("--measure-from", metavar="900s|40%", help="Count from this time on; before, warm up.")
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Spreads arrivals inside a tick of the trace's clock.")] = 0,
+    on_error: options.OnError = "fail",
+    option: options.ReaderOptions = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Run a trace through a simulated engine and count what it would have cost.
+
+    Without a host tier --policy governs the device; with one it governs the host and the device keeps LRU.
+    """
+    from autotune import api
+    from autotune.core.trace import Trace
+
+    loaded = Trace.open(trace, **reader_options(option or (), on_error=on_error))
+    loaded.require_blocks()
+    queue = {k: v for k, v in {"servers": servers, "time_scale": time_scale}.items() if v is not None}
+    outcome = api.simulate(
+        loaded,
+        _policy(policy),
+        device_policy=device_policy,
+        model=model,
+        hardware=hardware,
+        link_gb_per_s=link_gb_per_s,
+        budget=_budget(device_gib, host_gib, disk_gib, device_blocks, host_blocks, disk_blocks),
+        store=store,
+        timing=timing,
+        full_blocks=full_blocks,
+        measure_from_s=options.measured_from_s(measure_from, loaded.span_s),
+        queue=api.queue_settings(queue),
+        require_ttft=bool(queue),
+        seed=seed,
+    )
+    payload = as_object(outcome)
+    if as_json:
+        print_json(payload | {"policy": policy})
+    else:
+        _print(policy, outcome)
+
+
+def as_object(outcome: Simulation) -> dict[str, object]:
+    """The JSON object of a simulation."""
+    queue = outcome.queue
+    latency = {
+        f"ttft_{name}_s": queue.quantile_s(q) if queue else None
+        for name, q in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99))
+    }
+    device, host, disk = outcome.cache.config.capacities
+    return {
+        **asdict(outcome.totals),
+        **latency,
+        "ttft_note": outcome.ttft_note,
+        "goodput_frac": queue.goodput_frac if queue else None,
+        "load_frac": queue.load_frac if queue else None,
+        "cost_s": outcome.totals.cost_s,
+        "device_blocks": device,
+        "host_blocks": host,
+        "disk_blocks": disk,
+        "block_bytes": outcome.cache.block_bytes,
+        "measured_from_request": outcome.measured[0],
+    }
+
+
+def _policy(text: str) -> object:
+    from autotune import api
+
+    looks_like_file = text.endswith((".yaml", ".yml")) or "/" in text or Path(text).is_file()
+    return api.Policy.load(text) if looks_like_file else text
+
+
+def _budget(*sizes: float | int | None) -> object:
+    from autotune import api
+
+    return api.Budget(*sizes) if any(size is not None for size in sizes) else None  # type: ignore[arg-type]
+
+
+def _print(policy: str, outcome: Simulation) -> None:
+    from rich.table import Table
+
+    totals = outcome.totals
+    accesses = max(1, totals.accesses)
+    table = Table(title=f"{policy} on {totals.requests:,} requests, {totals.accesses:,} block accesses", show_header=False)
+    for name, value in (
+        ("device hits", f"{totals.device_hit_blocks:,} blocks ({100 * totals.device_hit_blocks / accesses:.1f} %)"),
+        ("host hits", f"{totals.host_hit_blocks:,} blocks ({100 * totals.host_hit_blocks / accesses:.1f} %)"),
+        ("disk hits", f"{totals.disk_hit_blocks:,} blocks ({100 * totals.disk_hit_blocks / accesses:.1f} %)"),
+        ("computed", f"{totals.computed_blocks:,} blocks ({100 * totals.computed_blocks / accesses:.1f} %)"),
+        ("tokens not computed", f"{totals.hit_tokens:,} of {totals.prompt_tokens:,}"),
+        ("net seconds saved", f"{totals.net_seconds_saved:,.1f} s"),
+        ("= recompute saved", f"{totals.recompute_saved_s:,.1f} s"),
+        ("- loads", f"{totals.load_s:,.1f} s"),
+        ("- exposed stores", f"{totals.store_exposed_s:,.1f} s"),
+        ("recompute spent", f"{totals.recompute_s:,.1f} s"),
+        ("stored, loaded", f"{totals.stored_bytes / 1e9:,.1f} GB, {totals.loaded_bytes / 1e9:,.1f} GB"),
+    ):
+        table.add_row(name, value)
+    if outcome.queue:
+        quantiles = " / ".join(f"{outcome.queue.quantile_s(q):.3f}" for q in (0.5, 0.95, 0.99))
+        table.add_row("TTFT p50 / p95 / p99", f"{quantiles} s")
+    stdout_console().print(table)
+    typer.echo(outcome.ttft_note, err=True)

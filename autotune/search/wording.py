@@ -1,0 +1,42 @@
+"""A tuning run in sentences."""
+
+from __future__ import annotations
+
+from autotune.core.settings import Settings
+from autotune.core.types import Timing
+from autotune.search.choice import Judged, Split, Verdict
+from autotune.search.result import PolicyRow
+
+
+def verdict_of(judged: Judged, gap_closed_frac: float | None, verdict: Verdict, rows: tuple[PolicyRow, ...]) -> str:
+    """What to do, in one sentence."""
+    if judged.setting.is_lru:
+        return f"Stay with LRU: {verdict.reason}"
+    gain = judged.gain_frac
+    gap = f", {100 * gap_closed_frac:.0f} % of what a clairvoyant could save" if gap_closed_frac is not None else ""
+    return (
+        f"The tuned policy saves {100 * gain.value:.1f} % ({100 * gain.low:.1f} to {100 * gain.high:.1f} %) of LRU's "
+        f"critical-path seconds on time that it was not tuned on{gap}"
+    )
+
+
+def assumptions_of(split: Split, settings: Settings) -> tuple[str, ...]:
+    """What the figures rest on, one sentence each."""
+    engine, costs = split.whole.engine, split.whole.costs
+    timing = (
+        "blocks become idle the moment their request arrives, which flatters every policy"
+        if engine.timing is Timing.INSTANT
+        else f"blocks are pinned while their request runs, {1000 * engine.itl_s:g} ms per output token"
+    )
+    partial = "only full blocks are cached" if engine.full_blocks else "partial blocks count as the trace has them"
+    return (
+        f"costs: {costs.source}",
+        f"timing {engine.timing}: {timing}",
+        f"stores are {engine.store_mode}; {100 * costs.store_exposed_frac:g} % of their time delays requests",
+        partial,
+        f"the {split.whole.ranked.name.lower()} tier is ranked; every other tier is "
+        f"{engine.device_policy.name if split.whole.ranked else engine.host_policy.name}",
+        f"the first {100 * settings.search.train_frac:g} % of the time was tuned on, caches are warm when judging begins",
+        f"bounds cover the gain with {100 * settings.validation.confidence:g} % confidence, from a block bootstrap over "
+        f"{settings.validation.bootstrap_windows} windows",
+    )

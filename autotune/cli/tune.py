@@ -1,0 +1,183 @@
+"""``kv-autotune tune``: search the best setting on a trace and write policy and report."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from autotune.cli import _options as options
+from autotune.cli.common import print_json, progress, reader_options, stdout_console
+from autotune.core.types import StoreMode, Timing
+
+if TYPE_CHECKING:
+    from autotune.core.settings import Settings
+    from autotune.search.result import TuneResult
+
+
+def tune(
+    trace: options.Sources,
+    model: options.Model = "llama-3.1-8b",
+    hardware: options.Hardware = "h100-sxm",
+    device_gib: options.DeviceGib = None,
+    device_blocks: options.DeviceBlocks = None,
+    host_gib: options.HostGib = None,
+    host_blocks: options.HostBlocks = None,
+    disk_gib: options.DiskGib = None,
+    disk_blocks: options.DiskBlocks = None,
+    link_gb_per_s: options.LinkGbPerS = None,
+    trials: Annotated[int | None, typer.Option("--trials", help="Settings to try; the first is LRU's own.")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Seed of the search.")] = None,
+    sampler: Annotated[
+        str | None, typer.Option("--sampler", metavar="tpe|random|cmaes|nsga2", help="How settings are chosen.")
+    ] = None,
+    objective: Annotated[str | None, typer.Option("--objective", metavar="NAME", help="What is optimised.")] = None,
+    constraint: Annotated[
+        list[str] | None, typer.Option("--constraint", metavar="ttft_p99|stored_bytes", help="Limit to keep.")
+    ] = None,
+    train_frac: Annotated[
+        float | None, typer.Option("--train-frac", help="Share of the time that is tuned on; the rest judges.")
+    ] = None,
+    store: Annotated[StoreMode | None, typer.Option("--store", help="When the host gets a block.")] = None,
+    timing: Annotated[Timing | None, typer.Option("--timing", help="When a request's blocks become idle.")] = None,
+    full_blocks: Annotated[
+        bool | None, typer.Option("--full-blocks/--partial-blocks", help="Whether partial tail blocks are dropped.")
+    ] = None,
+    servers: Annotated[int | None, typer.Option("--servers", help="Prefill servers, for TTFT.")] = None,
+    time_scale: Annotated[float | None, typer.Option("--time-scale", help="Factor on arrival times, for TTFT.")] = None,
+    workers: Annotated[int | None, typer.Option("--workers", help="Processes; all cores but at most 2.")] = None,
+    random_search: Annotated[
+        bool | None, typer.Option("--random-search/--no-random-search", help="Show random search beside the sampler.")
+    ] = None,
+    space: Annotated[Path | None, typer.Option("--space", metavar="FILE", help="Search space in YAML.")] = None,
+    settings: Annotated[Path | None, typer.Option("--settings", metavar="FILE", help="Settings in YAML.")] = None,
+    study: Annotated[
+        Path | None, typer.Option("--study", metavar="FILE.db", help="SQLite file that keeps the study, to resume it.")
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where policy.yaml and report.html go.")] = Path("out"),
+    report: Annotated[bool, typer.Option("--report/--no-report", help="Whether to write report.html.")] = True,
+    on_error: options.OnError = "fail",
+    option: options.ReaderOptions = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Tune the rank rule on the past of a trace, judge it on the rest, and write policy.yaml and report.html."""
+    from autotune import api
+    from autotune.core.trace import Trace
+    from autotune.export import save
+
+    chosen = _settings(
+        settings,
+        search={
+            "trials": trials,
+            "seed": seed,
+            "sampler": sampler,
+            "objective": objective,
+            "train_frac": train_frac,
+            "workers": workers or _default_workers(),
+            "random_search": random_search,
+        },
+        simulation={
+            "store_mode": store,
+            "timing": timing,
+            "full_blocks": full_blocks,
+        },
+        queue={"servers": servers, "time_scale": time_scale},
+    )
+    loaded = Trace.open(trace, **reader_options(option or (), on_error=on_error))
+    with progress() as display:
+        result = api.tune(
+            loaded,
+            model=model,
+            hardware=hardware,
+            link_gb_per_s=link_gb_per_s,
+            budget=api.Budget(device_gib, host_gib, disk_gib, device_blocks, host_blocks, disk_blocks),
+            settings=chosen,
+            space=api.load_space(space) if space else None,
+            constraints=tuple(constraint or ()),
+            require_ttft=servers is not None or time_scale is not None,
+            trace_name=" + ".join(trace),
+            storage=f"sqlite:///{study.resolve()}" if study else None,
+            on_progress=_shown_on(display),
+        )
+    out.mkdir(parents=True, exist_ok=True)
+    save(result.document, out / "policy.yaml")
+    if report:
+        from autotune.report.page import save_report
+
+        save_report(result, out / "report.html")
+    if as_json:
+        print_json(as_object(result, out, report))
+    else:
+        _print(result, out, report)
+
+
+def as_object(result: TuneResult, out: Path, report: bool) -> dict[str, object]:
+    """The JSON object of a tuning run."""
+    return {
+        "policy_path": str(out / "policy.yaml"),
+        "report_path": str(out / "report.html") if report else None,
+        "chosen": result.chosen,
+        "baseline": "lru",
+        "reason": result.reason,
+        "verdict": result.verdict,
+        "setting": asdict(result.setting),
+        "gain_frac": asdict(result.gain_frac),
+        "confidence": result.confidence,
+        "gap_closed_frac": result.gap_closed_frac,
+        "trials": result.document.provenance.trials if result.document.provenance else 0,
+        "wall_s": result.wall_s,
+        "rows": [asdict(row) | {"stored_per_loaded": row.stored_per_loaded} for row in result.rows],
+        "break_even_tokens": result.break_even_tokens,
+        "importance": dict(result.importance),
+        "ttft_note": result.ttft_note,
+        "assumptions": list(result.assumptions),
+    }
+
+
+def _settings(path: Path | None, **sections: dict[str, object]) -> Settings:
+    """Settings from a file, with what the command line gives on top.
+
+    Raises:
+        ConfigError: a value is out of range.
+    """
+    from autotune.core.errors import ConfigError
+    from autotune.core.settings import Settings, load_settings
+    from autotune.core.validation import validate
+
+    tree: dict[str, Any] = load_settings(path).model_dump(mode="json")
+    for name, values in sections.items():
+        tree[name] |= {key: value for key, value in values.items() if value is not None}
+    return validate(Settings, tree, ConfigError, "settings")
+
+
+def _default_workers() -> int:
+    import os
+
+    return min(2, os.cpu_count() or 1)
+
+
+def _shown_on(display: Any) -> Any:
+    """A callback that shows each step of the search as a bar with the best value so far."""
+    tasks: dict[str, Any] = {}
+
+    def show(step: str, position: int, total: int, best: float) -> None:
+        if step not in tasks:
+            tasks[step] = display.add_task(step, total=total)
+        gain = f"{step}, best {-100 * best:.2f} % below LRU's cost"
+        display.update(tasks[step], completed=position, description=gain)
+
+    return show
+
+
+def _print(result: TuneResult, out: Path, report: bool) -> None:
+    from autotune.report.table import policy_table, summary_lines
+
+    console = stdout_console()
+    console.print(policy_table(result))
+    for line in summary_lines(result):
+        console.print(line, markup=False, highlight=False)
+    console.print(f"Policy: {out / 'policy.yaml'}", markup=False, highlight=False)
+    if report:
+        console.print(f"Report: {out / 'report.html'}", markup=False, highlight=False)

@@ -45,4 +45,4 @@ def _cache_directory() -> Path:
     return root / f"numba-{digest.hexdigest()[:16]}"
 
 
-numba_config.CACHE_DIR = str(_cache_directory())
+numba_config.CACHE_DIR = str(_cache_directory())  # type: ignore[attr-defined]

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
 from numba import njit
 
 from autotune.core.decide import arithmetic as _arithmetic
@@ -13,8 +17,8 @@ from autotune.core.decide import value as _value
 # functions call each other by name, so the compiled twins are built with those names bound to compiled functions.
 
 
-def _compiled(function, **bound):  # type: ignore[no-untyped-def]
-    twin = type(function)(function.__code__, {**function.__globals__, **bound}, function.__name__)
+def _compiled(function: Callable[..., Any], **bound: Any) -> Any:
+    twin = FunctionType(function.__code__, {**function.__globals__, **bound}, function.__name__)
     twin.__qualname__ = function.__qualname__
     return njit(twin)
 

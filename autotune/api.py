@@ -12,6 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from autotune.advise.verify import Verification
+from autotune.advise.verify import verify as verify_document
 from autotune.core import policy as documents
 from autotune.core.clock import SystemClock
 from autotune.core.costs import CostProfile
@@ -30,6 +32,7 @@ from autotune.export import diff as diff_documents
 from autotune.export import render, save
 from autotune.geometry import load_model
 from autotune.search.objectives.constraints import NEEDS_QUEUE, constraint
+from autotune.search.presets import load_preset
 from autotune.search.problem import Problem
 from autotune.search.result import TuneResult
 from autotune.search.space import SearchSpace, load_space
@@ -37,6 +40,7 @@ from autotune.search.tune import Progress, TuneTask, load_objective
 from autotune.search.tune import tune as run_tuning
 from autotune.sim.config import CacheConfig
 from autotune.sim.engine import simulate_cache
+from autotune.sim.from_policy import engine_of
 from autotune.sim.queueing import (
     QueueConfig,
     QueueResult,
@@ -163,6 +167,17 @@ class Policy:
             self.document, depth_tokens=depth_tokens, frequency=frequency, age_s=age_s, size_tokens=size
         )
 
+    def verify(self, trace: Trace | str | None = None) -> Verification:
+        """Simulate the policy and LRU again and compare with what the policy promises.
+
+        Args:
+            trace: A trace, or ``FORMAT:PATH``; the bundled sample that the policy was judged on if not given.
+
+        Raises:
+            AutotuneError: the policy promises nothing, or the requests are not at hand.
+        """
+        return verify_document(self.document, Trace.open(trace) if isinstance(trace, str) else trace)
+
 
 def cost_profile(
     model: str = DEFAULT_MODEL, hardware: str = DEFAULT_HARDWARE, link_gb_per_s: float | None = None
@@ -264,6 +279,7 @@ def tune(
     settings: Settings | None = None,
     space: SearchSpace | None = None,
     constraints: tuple[str, ...] = (),
+    preset: str | None = None,
     require_ttft: bool = False,
     trace_name: str = "",
     storage: str | None = None,
@@ -282,6 +298,7 @@ def tune(
         settings: Everything else; see ``configs/default.yaml``.
         space: Where to search; the one that the package ships if not given.
         constraints: Names of limits to keep.
+        preset: Name of a setting to start from.
         require_ttft: Whether an unstable load is an error instead of a note.
         trace_name: How the report calls the trace.
         storage: SQLAlchemy URL of a study to resume.
@@ -320,25 +337,9 @@ def tune(
         trace_name=trace_name,
         ttft_note=note,
         storage=storage,
+        start=(load_preset(preset).setting(),) if preset else (),
     )
     return run_tuning(task, SystemClock(), on_progress)
-
-
-def engine_of(
-    document: PolicyDocument, engine: CacheConfig, block_tokens: int, store: StoreMode | None = None
-) -> CacheConfig:
-    """The simulated engine under a policy document: its policies, modes and thresholds on the tiers of ``engine``."""
-    host = document.tiers.host
-    specs = [documents.policy_spec(document, tier) or PolicySpec("lru") for tier in Tier]
-    return replace(
-        engine,
-        device_policy=specs[Tier.DEVICE],
-        host_policy=specs[Tier.HOST],
-        disk_policy=specs[Tier.DISK],
-        store_mode=store or (host.store_mode if host else engine.store_mode),
-        min_load_blocks=-(-host.min_load_tokens // block_tokens) if host else 0,
-        chunk_blocks=max(1, host.chunk_tokens // block_tokens) if host else 1,
-    )
 
 
 def _default_budget(document: PolicyDocument | None, device_blocks: int | None, host_blocks: int | None) -> Budget:

@@ -51,7 +51,12 @@ def tune(
     random_search: Annotated[
         bool | None, typer.Option("--random-search/--no-random-search", help="Show random search beside the sampler.")
     ] = None,
-    space: Annotated[Path | None, typer.Option("--space", metavar="FILE", help="Search space in YAML.")] = None,
+    preset: Annotated[
+        str | None, typer.Option("--preset", metavar="NAME", help="Setting to start from, such as chat.")
+    ] = None,
+    space: Annotated[
+        str, typer.Option("--space", metavar="NAME|FILE", help="Search space: default, full, or a YAML file.")
+    ] = "default",
     settings: Annotated[Path | None, typer.Option("--settings", metavar="FILE", help="Settings in YAML.")] = None,
     study: Annotated[
         Path | None, typer.Option("--study", metavar="FILE.db", help="SQLite file that keeps the study, to resume it.")
@@ -66,6 +71,7 @@ def tune(
     from autotune import api
     from autotune.core.trace import Trace
     from autotune.export import save
+    from autotune.search.space import load_space
 
     chosen = _settings(
         settings,
@@ -94,8 +100,9 @@ def tune(
             link_gb_per_s=link_gb_per_s,
             budget=api.Budget(device_gib, host_gib, disk_gib, device_blocks, host_blocks, disk_blocks),
             settings=chosen,
-            space=api.load_space(space) if space else None,
+            space=load_space(space),
             constraints=tuple(constraint or ()),
+            preset=preset,
             require_ttft=servers is not None or time_scale is not None,
             trace_name=" + ".join(trace),
             storage=f"sqlite:///{study.resolve()}" if study else None,

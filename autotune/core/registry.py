@@ -11,6 +11,7 @@ from autotune.core.errors import MissingExtraError, UnknownNameError
 POLICIES = "autotune.policies"
 KERNELS = "autotune.kernels"
 TRACES = "autotune.traces"
+PRESETS = "autotune.presets"
 OBJECTIVES = "autotune.objectives"
 RENDERERS = "autotune.renderers"
 COLLECTORS = "autotune.collectors"

@@ -59,16 +59,19 @@ def marginal_values(split: Split, judged: Judged) -> tuple[MarginalValue, ...]:
     return tuple(values)
 
 
-def prices(marginal: tuple[MarginalValue, ...], reuse: tuple[ReuseStep, ...]) -> Prices:
-    """Price of a byte: the seconds that one more byte would have saved in one turnover of its tier.
+def prices(marginal: tuple[MarginalValue, ...], reuse: tuple[ReuseStep, ...], horizon_s: float) -> Prices:
+    """Rent of a byte over ``horizon_s``, the time for which the reuse probabilities hold.
 
-    That is the value density of the block which would otherwise have to go. It is not below 0: a tier that is too
-    large costs nothing to use.
+    On the host it is what one more byte would have saved: the value density of the block that would otherwise have to
+    go. Where there is a host, one more byte on the device saves only the load, for the host has the block anyway; a
+    block kept on the device then pays for both, so that KEEP and OFFLOAD are weighed against each other by what the
+    device adds. Prices are not below 0: a tier that is too large costs nothing to use.
     """
-    by_tier = {m.tier: max(0.0, m.seconds_per_gib_hour) / GIB / 3600.0 * m.turnover_s for m in marginal}
-    return Prices(device_s_per_byte=by_tier.get("device"), host_s_per_byte=by_tier.get("host"), reuse=reuse)
-
-
+    rent = {m.tier: max(0.0, m.seconds_per_gib_hour) / GIB / 3600.0 * horizon_s for m in marginal}
+    device, host = rent.get("device"), rent.get("host")
+    if device is not None and host is not None:
+        device += host
+    return Prices(device_s_per_byte=device, host_s_per_byte=host, reuse=reuse)
 
 
 def _grown(engine: CacheConfig, tier: Tier) -> CacheConfig | None:

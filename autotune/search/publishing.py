@@ -123,8 +123,9 @@ def _expectation(judged: Judged, lru: Evaluation, gap_closed_frac: float | None,
 
 
 def _provenance(split: Split, judged: Judged, settings: Settings, trials: int) -> Provenance:
-    engine = judged.engine
+    engine, given = judged.engine, split.whole.engine
     device, host, disk = engine.capacities
+    device_policy = None if given.device_policy.name == "lru" else given.device_policy.name
     return Provenance(
         tool_version=_version("kv-autotune"),
         trace=TraceSource.of(split.whole.trace),
@@ -146,6 +147,8 @@ def _provenance(split: Split, judged: Judged, settings: Settings, trials: int) -
             itl_s=engine.itl_s,
             check_break_even=engine.check_break_even,
             prefetch_depth=judged.setting.prefetch_depth,
+            baseline_device_blocks=None if given.device_blocks == device else given.device_blocks,
+            device_policy=device_policy,
         ),
     )
 

@@ -146,16 +146,27 @@ class SearchSpace(Strict):
         return [(name, getattr(self, name)) for name in type(self).model_fields]
 
 
-def load_space(path: Path | None = None) -> SearchSpace:
-    """A search space from a file, or the one that the package ships.
+def space_names() -> tuple[str, ...]:
+    """Names of the spaces that the package ships, sorted."""
+    folder = files("autotune_configs") / "search"
+    return tuple(sorted(f.name.removesuffix(".yaml") for f in folder.iterdir() if f.name.endswith(".yaml")))
+
+
+def load_space(name_or_path: str | Path = "default") -> SearchSpace:
+    """A search space that the package ships, or one from a file.
 
     Raises:
-        SearchError: the file cannot be read or is not a valid space.
+        SearchError: there is no such space or file, or it is not valid.
     """
-    if path is None:
-        text = (files("autotune_configs") / "search" / "default.yaml").read_text("utf-8")
-        return validate(SearchSpace, parse_mapping(text, SearchError), SearchError, "the default search space")
-    return validate(SearchSpace, parse_mapping(read_text(path, SearchError), SearchError), SearchError, str(path))
+    if str(name_or_path) in space_names():
+        text = (files("autotune_configs") / "search" / f"{name_or_path}.yaml").read_text("utf-8")
+    elif Path(name_or_path).suffix in (".yaml", ".yml"):
+        text = read_text(Path(name_or_path), SearchError)
+    else:
+        raise SearchError(
+            "a search space is a name or a YAML file", got=repr(str(name_or_path)), remedy=f"known: {', '.join(space_names())}"
+        )
+    return validate(SearchSpace, parse_mapping(text, SearchError), SearchError, f"search space {name_or_path}")
 
 
 def _plain(value: object) -> Value:

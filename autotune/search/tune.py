@@ -44,6 +44,7 @@ class TuneTask:
         trace_name: ``FORMAT:FILE`` as given.
         ttft_note: Why TTFT is reported or not.
         storage: SQLAlchemy URL of a study to resume; None keeps it in memory.
+        start: Settings to try right after LRU's own.
     """
 
     problem: Problem
@@ -55,6 +56,7 @@ class TuneTask:
     trace_name: str
     ttft_note: str
     storage: str | None = None
+    start: tuple[Setting, ...] = ()
 
 
 def load_objective(name: str) -> Objective:
@@ -106,6 +108,7 @@ def _search(task: TuneTask, split: Split, sampler: str, on_progress: Progress | 
         workers=search.workers,
         storage=task.storage,
         study_name=f"kv-autotune-{sampler}-{search.seed}",
+        first=task.start,
     )
 
     def report(row: TrialRow, best: TrialRow) -> None:
@@ -141,7 +144,7 @@ def _describe(
     horizon_s = split.past.turnover_s()
     reuse = evidence.reuse_steps(split.past.trace, horizon_s)
     document = publishing.make_document(
-        split, judged, lru, gap, evidence.prices(marginal, reuse), task.model, settings, settings.search.trials
+        split, judged, lru, gap, evidence.prices(marginal, reuse, horizon_s), task.model, settings, settings.search.trials
     )
     searched = [row for row in trials if row.study == settings.search.sampler]
     cache, engine = judged.evaluation.cache, judged.engine

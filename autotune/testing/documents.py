@@ -234,6 +234,8 @@ def _provenances() -> st.SearchStrategy[policy.Provenance]:
         itl_s=_SECONDS,
         check_break_even=st.booleans(),
         prefetch_depth=st.integers(0, 2**31),
+        baseline_device_blocks=st.none() | _COUNT,
+        device_policy=st.none() | _NAME,
     )
     return st.builds(
         policy.Provenance,

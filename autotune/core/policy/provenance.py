@@ -76,6 +76,16 @@ class SimulationFacts(Strict):
         default=True, description="Whether a run whose load would take longer than its recompute is recomputed."
     )
     prefetch_depth: Count = Field(default=1, description="Waiting requests ahead whose loads may start.")
+    baseline_device_blocks: Count | None = Field(
+        default=None,
+        description="Capacity of the device under the baseline, where the search moved the border between device and "
+        "host; null = the same as under the policy.",
+    )
+    device_policy: Name | None = Field(
+        default=None,
+        description="Policy that the device was simulated with, where that is another than section 'tiers' names; "
+        "null = the one named there.",
+    )
 
 
 class Provenance(Strict):

@@ -1,0 +1,1 @@
+"""Verdicts on policies: whether one keeps its promise."""

@@ -1,0 +1,145 @@
+"""``kv-autotune explain``: what a policy makes of one block, with everything that follows from."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from autotune.cli import _options as options
+from autotune.cli.common import print_json, stdout_console
+from autotune.core.units import MIB, MS_PER_S
+
+if TYPE_CHECKING:
+    from autotune.core.policy import Explanation, PolicyDocument, Prices, RankParts
+
+_ABSENT = "–"
+_NOT_MEASURED = "not measured"
+
+
+def explain(
+    policy: Annotated[Path, typer.Argument(metavar="POLICY", help="Policy file.")],
+    depth_tokens: Annotated[int, typer.Option("--depth-tokens", help="Tokens of the prompt before the block.")],
+    frequency: Annotated[
+        float, typer.Option("--frequency", help="How often the block was asked for, the last time included.")
+    ],
+    age_s: Annotated[float, typer.Option("--age-s", help="Seconds since the last time.")] = 0.0,
+    size_tokens: Annotated[
+        int | None, typer.Option("--size-tokens", help="Tokens in the block; those of the trace's blocks if not given.")
+    ] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Explain what a policy makes of one idle block: its value on each tier, the prices, the decision, its rank."""
+    from autotune.core.policy import explain as explained
+    from autotune.core.policy import load
+
+    document = load(policy)
+    size = document.fingerprint.trace_block_tokens if size_tokens is None else size_tokens
+    told = explained(document, depth_tokens=depth_tokens, frequency=frequency, age_s=age_s, size_tokens=size)
+    if as_json:
+        print_json(as_object(document, told))
+        return
+    title = (
+        f"A block of {size:,} tokens ({told.size_bytes / MIB:,.4g} MiB) behind {depth_tokens:,} tokens of prompt, "
+        f"asked for {frequency:g} time{'' if frequency == 1 else 's'}, {age_s:g} s ago at last"
+    )
+    _print(title, document, told)
+
+
+def as_object(document: PolicyDocument, told: Explanation) -> dict[str, object]:
+    """The JSON object of an explanation: null for a price that was not measured and a tier that does not exist."""
+    prices = document.prices
+    return asdict(told) | {
+        "value_host_s": told.value_host_s if math.isfinite(told.value_host_s) else None,
+        "device_price_s_per_byte": prices.device_s_per_byte,
+        "host_price_s_per_byte": prices.host_s_per_byte,
+        "ranks": [asdict(rank) | {"tier": rank.tier.name.lower()} for rank in told.ranks],
+    }
+
+
+def _print(title: str, document: PolicyDocument, told: Explanation) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=Text(title), title_justify="left", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    table.add_column("")
+    for rank in told.ranks:
+        table.add_column(rank.tier.name.lower(), justify="right")
+    for label, cells in (*_value_rows(document.prices, told), *_rank_rows(told.ranks)):
+        table.add_row(label, *cells[: len(told.ranks)], *[_ABSENT] * (len(told.ranks) - len(cells)))
+    console = stdout_console()
+    console.print(table)
+    for line in (*_sentences(told), *(f"Assumed: {assumption}." for assumption in told.assumptions)):
+        console.print(line, markup=False, highlight=False)
+
+
+def _value_rows(prices: Prices, told: Explanation) -> list[tuple[str, list[str]]]:
+    """Value, price and what is left, on the device and on the host."""
+    values = (told.value_device_s, told.value_host_s)
+    asked = (prices.device_s_per_byte, prices.host_s_per_byte)
+    room_s = [None if price is None else price * told.size_bytes for price in asked]
+    left = [value - (cost or 0.0) for value, cost in zip(values, room_s, strict=True)]
+    return [
+        ("value of a copy", [_ms(value) for value in values]),
+        ("price of its room", [_NOT_MEASURED if cost is None else _ms(cost) for cost in room_s]),
+        ("value less price", [_ms(value) for value in left]),
+    ]
+
+
+def _rank_rows(ranks: tuple[RankParts, ...]) -> list[tuple[str, list[str]]]:
+    """Where the block stands in the order of leaving, as seconds from now."""
+    return [
+        ("who leaves first", ["oldest use" if rank.policy == "lru" else "smallest rank" for rank in ranks]),
+        ("rank", [_s(rank.rank_s) for rank in ranks]),
+        ("  last use", [_s(rank.recency_s) for rank in ranks]),
+        ("  frequency's part", [_s(rank.frequency_term_s) if rank.policy == "rank" else _ABSENT for rank in ranks]),
+        ("  cost's part", [_s(rank.value_term_s) if rank.policy == "rank" else _ABSENT for rank in ranks]),
+    ]
+
+
+def _sentences(told: Explanation) -> list[str]:
+    has_host = math.isfinite(told.value_host_s)
+    load = f", a load {_ms(told.load_s)}" if has_host else ""
+    store = f", a store delays requests by {_ms(told.store_exposed_s)}" if has_host and told.store_exposed_s else ""
+    if not has_host:
+        pays = "There is no host tier, so nothing is loaded."
+    elif told.break_even_tokens is None:
+        pays = "At this depth a load never pays: recomputing is always quicker."
+    else:
+        pays = f"At this depth a load pays for runs of {told.break_even_tokens:,} tokens or more."
+    return [
+        f"{told.decision}: {_reason(told)}.",
+        f"Recomputing it takes {_ms(told.recompute_s)}{load}{store}. It is asked for again within one turnover with "
+        f"probability {told.reuse_probability:.3g}.",
+        pays,
+    ]
+
+
+def _reason(told: Explanation) -> str:
+    device_left = told.value_device_s - told.device_price_s_per_byte * told.size_bytes
+    host_left = told.value_host_s - told.host_price_s_per_byte * told.size_bytes
+    if told.decision == "KEEP":
+        return "on the device it is worth most, its price paid"
+    if told.decision == "OFFLOAD":
+        return "the host leaves more of its value than the device, the prices paid"
+    return "no tier is worth its price" if max(device_left, host_left) < 0.0 else "nothing is gained by a copy"
+
+
+def _ms(time_s: float) -> str:
+    return f"{_figure(time_s * MS_PER_S)} ms" if math.isfinite(time_s) else _ABSENT
+
+
+def _s(time_s: float) -> str:
+    return f"{time_s + 0.0:+,.1f} s".replace("-", "−")
+
+
+def _figure(value: float) -> str:
+    """About three significant figures, without an exponent where people read none."""
+    if value and not 1e-4 <= abs(value) < 1e9:
+        return f"{value:.2e}".replace("-", "−")
+    decimals = max(0, 2 - math.floor(math.log10(abs(value)))) if value else 0
+    return f"{value:,.{decimals}f}".replace("-", "−")

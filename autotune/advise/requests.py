@@ -24,11 +24,11 @@ def bundled_trace(provenance: Provenance) -> Trace | None:
 def missing_trace(provenance: Provenance) -> TraceError:
     """The error that says which requests to give."""
     source = provenance.trace
-    options = "".join(f" --option {option.name}={option.value}" for option in source.options)
+    how = f" (options: {_options(source)})" if source.options else ""
     return TraceError(
         f"verifying needs the {source.n_requests:,} requests that the policy was judged on",
         got=f"no trace, and none that is bundled has the content sha256 {source.sha256}",
-        remedy=f"give --trace {source.format}:PATH for {_names(source)}" + (f", read with{options}" if options else ""),
+        remedy=f"give --trace {source.format}:PATH for {_names(source)}{how}, or a recording made from that",
     )
 
 

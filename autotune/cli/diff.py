@@ -9,6 +9,7 @@ import typer
 
 from autotune.cli import _options as options
 from autotune.cli.common import print_json, stdout_console
+from autotune.core.commented_yaml import scalar
 
 if TYPE_CHECKING:
     from autotune.export import Change
@@ -37,15 +38,23 @@ def _print(before: Path, after: Path, changes: list[Change]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from autotune.core.commented_yaml import scalar
-
-    count = f"{len(changes):,} value{'' if len(changes) == 1 else 's'} changed"
-    title = Text(f"{count} from {before} to {after}")
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    table.add_column("value")
-    table.add_column("before")
-    table.add_column("after")
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    table.add_column("value", no_wrap=True)
+    table.add_column("before", overflow="fold")
+    table.add_column("after", overflow="fold")
     for change in changes:
         # Texts, not strings: square brackets in a path are not markup.
-        table.add_row(*(Text(text, overflow="fold") for text in (change.path, scalar(change.before), scalar(change.after))))
-    stdout_console().print(table)
+        table.add_row(*map(Text, (change.path, *_shown(change))))
+    console = stdout_console()
+    count = f"{len(changes):,} value{'' if len(changes) == 1 else 's'} changed"
+    console.print(f"{count} from {before} to {after}", markup=False, highlight=False)
+    console.print(table)
+
+
+def _shown(change: Change) -> tuple[str, str]:
+    """Both values as text, fractions to six figures where these tell them apart."""
+    short = tuple(f"{value:.6g}" if isinstance(value, float) else None for value in (change.before, change.after))
+    full = (scalar(change.before), scalar(change.after))
+    if short[0] == short[1]:
+        return full
+    return short[0] or full[0], short[1] or full[1]

@@ -44,7 +44,7 @@ def explain(
         return
     title = (
         f"A block of {size:,} tokens ({told.size_bytes / MIB:,.4g} MiB) behind {depth_tokens:,} tokens of prompt, "
-        f"asked for {frequency:g} time{'' if frequency == 1 else 's'}, {age_s:g} s ago at last"
+        f"asked for {frequency:g} time{'' if frequency == 1 else 's'}, the last time {age_s:g} s ago"
     )
     _print(title, document, told)
 
@@ -63,15 +63,15 @@ def as_object(document: PolicyDocument, told: Explanation) -> dict[str, object]:
 def _print(title: str, document: PolicyDocument, told: Explanation) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
-    from rich.text import Text
 
-    table = Table(title=Text(title), title_justify="left", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     table.add_column("")
     for rank in told.ranks:
         table.add_column(rank.tier.name.lower(), justify="right")
     for label, cells in (*_value_rows(document.prices, told), *_rank_rows(told.ranks)):
         table.add_row(label, *cells[: len(told.ranks)], *[_ABSENT] * (len(told.ranks) - len(cells)))
     console = stdout_console()
+    console.print(title, markup=False, highlight=False)
     console.print(table)
     for line in (*_sentences(told), *(f"Assumed: {assumption}." for assumption in told.assumptions)):
         console.print(line, markup=False, highlight=False)
@@ -105,18 +105,23 @@ def _sentences(told: Explanation) -> list[str]:
     has_host = math.isfinite(told.value_host_s)
     load = f", a load {_ms(told.load_s)}" if has_host else ""
     store = f", a store delays requests by {_ms(told.store_exposed_s)}" if has_host and told.store_exposed_s else ""
-    if not has_host:
-        pays = "There is no host tier, so nothing is loaded."
-    elif told.break_even_tokens is None:
-        pays = "At this depth a load never pays: recomputing is always quicker."
-    else:
-        pays = f"At this depth a load pays for runs of {told.break_even_tokens:,} tokens or more."
     return [
         f"{told.decision}: {_reason(told)}.",
         f"Recomputing it takes {_ms(told.recompute_s)}{load}{store}. It is asked for again within one turnover with "
         f"probability {told.reuse_probability:.3g}.",
-        pays,
+        _break_even(told, has_host),
     ]
+
+
+def _break_even(told: Explanation, has_host: bool) -> str:
+    """Load against recompute, by length."""
+    if not has_host:
+        return "There is no host tier, so nothing is loaded."
+    if told.break_even_tokens is None:
+        return "At this depth a load never pays: recomputing is always quicker."
+    if told.break_even_tokens == 1:
+        return "At this depth a load pays from the first token on."
+    return f"At this depth a load pays for runs of {told.break_even_tokens:,} tokens or more."
 
 
 def _reason(told: Explanation) -> str:

@@ -63,16 +63,16 @@ def verify(
 def _print(policy: Path, outcome: Verification) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
-    from rich.text import Text
 
-    title = Text(f"{policy} on {outcome.requests:,} requests of {_source(outcome)}")
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     table.add_column("")
     table.add_column("promised", justify="right", no_wrap=True)
     table.add_column("measured", justify="right", no_wrap=True)
     for figure in outcome.figures:
         table.add_row(_LABELS[figure.name], _shown(figure, figure.promised), _shown(figure, figure.measured))
     console = stdout_console()
+    title = f"{policy} on {outcome.requests:,} requests of {_source(outcome)}"
+    console.print(title, markup=False, highlight=False)
     console.print(table)
     for line in _sentences(outcome):
         console.print(line, markup=False, highlight=False)
@@ -89,17 +89,20 @@ def _shown(figure: Figure, value: float) -> str:
 
 
 def _sentences(outcome: Verification) -> list[str]:
-    if outcome.same_requests:
-        broken = [_LABELS[figure.name] for figure in outcome.figures if not figure.agrees]
-        if outcome.holds:
-            return ["These are the requests that it was judged on.", "The promise holds: every figure is the same."]
-        return [
-            "These are the requests that it was judged on.",
-            f"The promise does not hold: another {' and '.join(broken)} than promised.",
-        ]
-    bound = f"the lower bound of {100 * outcome.gain_low_frac:.2f} % that was promised for the requests it was judged on"
+    return _on_the_same(outcome) if outcome.same_requests else _on_others(outcome)
+
+
+def _on_the_same(outcome: Verification) -> list[str]:
+    broken = [_LABELS[figure.name] for figure in outcome.figures if not figure.agrees]
+    found = f"does not hold; not as promised: {', '.join(broken)}" if broken else "holds: every figure is the same"
+    return ["These are the requests that it was judged on.", f"The promise {found}."]
+
+
+def _on_others(outcome: Verification) -> list[str]:
+    gain, low = f"{100 * outcome.gain_frac:.2f} %", f"{100 * outcome.gain_low_frac:.2f} %"
+    holds, reaches = ("holds", "reaches") if outcome.holds else ("does not hold", "is below")
     return [
         f"These are OTHER requests than it was judged on ({'; '.join(outcome.differences)}).",
-        f"The promise {'holds' if outcome.holds else 'does not hold'} on them: a gain of {100 * outcome.gain_frac:.2f} % "
-        f"{'reaches' if outcome.holds else 'is below'} {bound}.",
+        f"The promise {holds} on them: a gain of {gain} {reaches} {low}, the lower bound that was promised for the "
+        "requests it was judged on.",
     ]

@@ -86,8 +86,11 @@ def tune(task: TuneTask, clock: Clock, on_progress: Progress | None = None) -> T
     rows = _search(task, split, settings.search.sampler, on_progress)
     rivals = _search(task, split, "random", on_progress) if _wants_rival(settings) else []
     lru = split.whole.evaluate_engine(lru_engine(split), split.held_out, split.whole.queue)
-    judged, verdict = _choose(split, best_of(rows).setting, lru, settings)
+    best = best_of(rows).setting
+    judged, verdict = _choose(split, best, lru, settings)
     contenders = {"tuned": judged.engine}
+    if judged.setting != best:
+        contenders["best found, not published"] = split.past.configure(best)
     if rivals:
         contenders["random search"] = split.past.configure(best_of(rivals).setting)
     table, _ = comparison.compare(split, lru, contenders, settings.search.workers)

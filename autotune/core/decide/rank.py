@@ -70,6 +70,7 @@ def round_half_up(x: float) -> int:
         return RANK_LIMIT_NS
     if x <= -RANK_LIMIT_NS:
         return -RANK_LIMIT_NS
-    shifted = x + 0.5
-    whole = int(shifted)
-    return whole - 1 if shifted < whole else whole
+    whole = int(x)
+    if x < whole:
+        whole -= 1
+    return whole + 1 if x - whole >= 0.5 else whole

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from autotune.advise.verify import Verification
@@ -17,93 +17,38 @@ from autotune.advise.verify import verify as verify_document
 from autotune.core import policy as documents
 from autotune.core.clock import SystemClock
 from autotune.core.costs import CostProfile
-from autotune.core.errors import ConfigError, SimulationError
+from autotune.core.errors import ConfigError, SimulationError, TraceError
 from autotune.core.eviction import PolicySpec
 from autotune.core.policy import Explanation, PolicyDocument
-from autotune.core.settings import QueueSettings, Settings
+from autotune.core.settings import QueueSettings, Settings, SimulationSettings
 from autotune.core.shapes import ModelShape
 from autotune.core.trace import Trace
 from autotune.core.types import StoreMode, Tier, Timing
 from autotune.core.units import GB, GIB, MS_PER_S
 from autotune.core.validation import validate
 from autotune.costs import load_hardware, profile
-from autotune.export import Change
+from autotune.export import Change, render, save
 from autotune.export import diff as diff_documents
-from autotune.export import render, save
 from autotune.geometry import load_model
 from autotune.search.objectives.constraints import NEEDS_QUEUE, constraint
 from autotune.search.presets import load_preset
-from autotune.search.problem import Problem
+from autotune.search.problem import Problem, ranked_tier, with_policy
 from autotune.search.result import TuneResult
 from autotune.search.space import SearchSpace, load_space
 from autotune.search.tune import Progress, TuneTask, load_objective
 from autotune.search.tune import tune as run_tuning
+from autotune.sim.budget import Budget
 from autotune.sim.config import CacheConfig
 from autotune.sim.engine import simulate_cache
 from autotune.sim.from_policy import engine_of
-from autotune.sim.queueing import (
-    QueueConfig,
-    QueueResult,
-    offered_load,
-    require_stable,
-    spread_arrivals,
-    time_to_first_token,
-)
+from autotune.sim.queueing import QueueResult
 from autotune.sim.result import CacheResult, Totals
+from autotune.sim.serving import latencies, queue_for, under_lru
+
+__all__ = ["Budget", "Policy", "Simulation", "cost_profile", "queue_settings", "simulate", "tune"]
 
 DEFAULT_MODEL = "llama-3.1-8b"
 DEFAULT_HARDWARE = "h100-sxm"
-
-
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """Capacities of the tiers, in GiB or in blocks of the trace; what is not given is 0, but for the device.
-
-    Attributes:
-        device_gib: KV cache on the device.
-        host_gib: KV cache in host memory.
-        disk_gib: KV cache on disk.
-        device_blocks: Instead of ``device_gib``.
-        host_blocks: Instead of ``host_gib``.
-        disk_blocks: Instead of ``disk_gib``.
-    """
-
-    device_gib: float | None = None
-    host_gib: float | None = None
-    disk_gib: float | None = None
-    device_blocks: int | None = None
-    host_blocks: int | None = None
-    disk_blocks: int | None = None
-
-    def in_blocks(self, block_bytes: int) -> tuple[int, int, int]:
-        """Blocks of device, host and disk.
-
-        Raises:
-            ConfigError: a tier is given twice, the device not at all, or a tier holds less than one block.
-        """
-        device = _blocks("device", self.device_gib, self.device_blocks, block_bytes)
-        if device is None:
-            raise ConfigError(
-                "the size of the device's KV cache must be given", got="none", remedy="--device-gib or --device-blocks"
-            )
-        host = _blocks("host", self.host_gib, self.host_blocks, block_bytes)
-        disk = _blocks("disk", self.disk_gib, self.disk_blocks, block_bytes)
-        return device, host or 0, disk or 0
-
-
-def _blocks(tier: str, size_gib: float | None, blocks: int | None, block_bytes: int) -> int | None:
-    if size_gib is not None and blocks is not None:
-        raise ConfigError(
-            f"the {tier} is given in GiB or in blocks", got="both", remedy=f"drop --{tier}-gib or --{tier}-blocks"
-        )
-    if size_gib is None:
-        return blocks
-    found = int(size_gib * GIB / block_bytes) if 0.0 <= size_gib < 1e9 else -1
-    if found < 1 and size_gib != 0.0:
-        raise ConfigError(
-            f"the {tier} must hold at least one block of {block_bytes:,} bytes", got=f"{size_gib:g} GiB"
-        )
-    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,9 +151,9 @@ def simulate(
     device_blocks: int | None = None,
     host_blocks: int | None = None,
     store: StoreMode | None = None,
-    timing: Timing = Timing.INSTANT,
-    full_blocks: bool = False,
-    measure_from_s: float = 0.0,
+    timing: Timing | None = None,
+    full_blocks: bool | None = None,
+    measure_from_s: float | None = None,
     queue: QueueSettings | None = None,
     require_ttft: bool = False,
     seed: int = 0,
@@ -227,7 +172,7 @@ def simulate(
         budget: Capacities; a policy file's own where nothing is given.
         device_blocks: Short for ``Budget(device_blocks=...)``.
         host_blocks: Short for ``Budget(host_blocks=...)``.
-        store: When the host gets a block; a policy file's own mode where nothing is given.
+        store: When the host gets a block; a policy file's own mode where nothing is given, else the settings'.
         timing: When a request's blocks become idle.
         full_blocks: Drop partial tail blocks, as engines do.
         measure_from_s: Requests before this time only warm the caches up.
@@ -239,31 +184,24 @@ def simulate(
     Raises:
         AutotuneError: an input is not valid; nothing is simulated then.
     """
-    trace = Trace.open(trace) if isinstance(trace, str) else trace
-    trace.require_blocks()
+    trace = _open(trace)
     settings = settings or Settings()
     document = policy.document if isinstance(policy, Policy) else None
-    _, costs = cost_profile(model, hardware, link_gb_per_s)
+    shape, costs = cost_profile(model, hardware, link_gb_per_s)
     budget = budget or _default_budget(document, device_blocks, host_blocks)
-    device, host, disk = budget.in_blocks(trace.block_tokens * costs.kv_bytes_per_token)
-    engine = CacheConfig(
-        device_blocks=device,
-        host_blocks=host,
-        disk_blocks=disk,
-        store_mode=store or StoreMode.EAGER,
-        timing=timing,
-        itl_s=settings.simulation.itl_ms / MS_PER_S,
-        full_blocks=full_blocks,
-    )
+    sizes = budget.in_blocks(trace.block_tokens * costs.kv_bytes_per_token)
+    engine = _engine(sizes, settings.simulation, store=store, timing=timing, full_blocks=full_blocks)
     if document:
-        _require_same_model(document, costs)
+        _require_same_model(document, shape, costs)
         engine = engine_of(document, engine, trace.block_tokens, store)
     else:
         spec = policy if isinstance(policy, PolicySpec) else PolicySpec(str(policy))
-        engine = replace(engine, **{"host_policy" if host else "device_policy": spec})  # type: ignore[arg-type]
+        engine = with_policy(engine, ranked_tier(engine), spec)
     if device_policy is not None:
         spec = device_policy if isinstance(device_policy, PolicySpec) else PolicySpec(device_policy)
-        engine = replace(engine, device_policy=spec)
+        engine = with_policy(engine, Tier.DEVICE, spec)
+    if measure_from_s is None:
+        measure_from_s = settings.simulation.measure_from_frac * trace.span_s
     return _measure(trace, engine, costs, measure_from_s, queue or settings.queue, require_ttft, seed)
 
 
@@ -308,30 +246,23 @@ def tune(
         AutotuneError: an input is not valid.
     """
     trace_name = trace_name or (trace if isinstance(trace, str) else trace.provenance.trace_format)
-    trace = Trace.open(trace) if isinstance(trace, str) else trace
-    trace.require_blocks()
+    trace = _open(trace)
     settings = settings or Settings()
     shape, costs = cost_profile(model, hardware, link_gb_per_s)
     budget = budget or Budget(device_blocks=device_blocks, host_blocks=host_blocks)
-    device, host, disk = budget.in_blocks(trace.block_tokens * costs.kv_bytes_per_token)
-    engine = CacheConfig(
-        device_blocks=device,
-        host_blocks=host,
-        disk_blocks=disk,
-        device_policy=PolicySpec(settings.simulation.device_policy if host else "lru"),
-        store_mode=settings.simulation.store_mode,
-        timing=settings.simulation.timing,
-        itl_s=settings.simulation.itl_ms / MS_PER_S,
-        full_blocks=settings.simulation.full_blocks,
-    )
+    engine = _engine(budget.in_blocks(trace.block_tokens * costs.kv_bytes_per_token), settings.simulation)
+    if engine.host_blocks:
+        engine = with_policy(engine, Tier.DEVICE, PolicySpec(settings.simulation.device_policy))
     objective = load_objective(settings.search.objective)
+    limits = tuple(constraint(name) for name in constraints)
     needs_queue = objective.needs_queue or bool(NEEDS_QUEUE & set(constraints)) or require_ttft
-    queue, note = _queue_for(trace, engine, costs, settings.queue, needs_queue, settings.search.seed)
+    lru = under_lru(trace, engine, costs)
+    queue, note = queue_for(lru, settings.queue, required=needs_queue, seed=settings.search.seed)
     task = TuneTask(
-        problem=Problem(trace, engine, costs, Tier.HOST if host else Tier.DEVICE, queue),
+        problem=Problem(trace, engine, costs, ranked_tier(engine), queue),
         space=space or load_space(),
         objective=objective,
-        constraints=tuple(constraint(name) for name in constraints),
+        constraints=limits,
         settings=settings,
         model=shape,
         trace_name=trace_name,
@@ -342,6 +273,24 @@ def tune(
     return run_tuning(task, SystemClock(), on_progress)
 
 
+def _engine(
+    sizes: tuple[int, int, int],
+    settings: SimulationSettings,
+    *,
+    store: StoreMode | None = None,
+    timing: Timing | None = None,
+    full_blocks: bool | None = None,
+) -> CacheConfig:
+    """An engine with LRU on every tier; what is not given is as the settings say."""
+    return CacheConfig(
+        *sizes,
+        store_mode=store or settings.store_mode,
+        timing=timing or settings.timing,
+        itl_s=settings.itl_ms / MS_PER_S,
+        full_blocks=settings.full_blocks if full_blocks is None else full_blocks,
+    )
+
+
 def _default_budget(document: PolicyDocument | None, device_blocks: int | None, host_blocks: int | None) -> Budget:
     if document is None or device_blocks is not None or host_blocks is not None:
         return Budget(device_blocks=device_blocks, host_blocks=host_blocks)
@@ -349,12 +298,12 @@ def _default_budget(document: PolicyDocument | None, device_blocks: int | None, 
     return Budget(device_gib=sizes.device_bytes / GIB, host_gib=sizes.host_bytes / GIB, disk_gib=sizes.disk_bytes / GIB)
 
 
-def _require_same_model(document: PolicyDocument, costs: CostProfile) -> None:
-    expected = document.fingerprint.kv_bytes_per_token
-    if expected != costs.kv_bytes_per_token:
+def _require_same_model(document: PolicyDocument, shape: ModelShape, costs: CostProfile) -> None:
+    expected = document.fingerprint
+    if (expected.model, expected.kv_bytes_per_token) != (shape.name, costs.kv_bytes_per_token):
         raise ConfigError(
-            f"the policy is for a model with {expected:,} bytes of KV per token ({document.fingerprint.model})",
-            got=f"{costs.kv_bytes_per_token:,}",
+            f"the policy is for {expected.model} with {expected.kv_bytes_per_token:,} bytes of KV per token",
+            got=f"{shape.name} with {costs.kv_bytes_per_token:,}",
             remedy="give that model with --model, or tune again for this one",
         )
 
@@ -368,55 +317,32 @@ def _measure(
     require_ttft: bool,
     seed: int,
 ) -> Simulation:
-    if trace.n_requests == 0 or not 0.0 <= measure_from_s <= trace.span_s:
+    if not 0.0 <= measure_from_s <= trace.span_s:
         raise SimulationError(
             "measuring must begin within the trace", got=f"{measure_from_s:g} s of {trace.span_s:g} s"
         )
     start = trace.first_request_at(trace.arrival_s[0] + measure_from_s)
-    config, note = _queue_for(trace, engine, costs, queue, require_ttft, seed, start)
-    cache = simulate_cache(trace, engine, costs)
-    latency = None
-    if config:
-        arrival_s = spread_arrivals(trace, config.time_scale, config.seed)
-        latency = time_to_first_token(arrival_s, cache.recompute_s(), cache.load_s(), config, start)
     measured = (start, trace.n_requests)
+    cache = simulate_cache(trace, engine, costs)
+    lru = under_lru(trace, engine, costs, known=cache)
+    config, note = queue_for(lru, queue, required=require_ttft, seed=seed, start=start)
+    latency = latencies(cache, config, measured) if config else None
     return Simulation(cache, measured, cache.totals(*measured), latency, note)
 
 
-def _queue_for(
-    trace: Trace,
-    engine: CacheConfig,
-    costs: CostProfile,
-    settings: QueueSettings,
-    required: bool,
-    seed: int,
-    start: int = 0,
-) -> tuple[QueueConfig | None, str]:
-    """The queue if LRU keeps up with the load, else none; and why.
+def _open(source: Trace | str) -> Trace:
+    """The trace, with blocks and with requests.
 
     Raises:
-        SimulationError: TTFT is required and LRU does not keep up.
+        TraceError: it has none.
     """
-    lru = PolicySpec("lru")
-    baseline = simulate_cache(trace, replace(engine, device_policy=lru, host_policy=lru, disk_policy=lru), costs)
-    arrival_s = spread_arrivals(trace, settings.time_scale, seed)
-    load_frac = offered_load(arrival_s[start:], baseline.recompute_s()[start:], settings.servers)
-    shape = f"{settings.servers} prefill server{'s' if settings.servers > 1 else ''}, time scale {settings.time_scale:g}"
-    try:
-        require_stable(load_frac, settings.max_load_frac)
-    except SimulationError as error:
-        if required:
-            raise
-        return None, f"TTFT is not reported: load {load_frac:.2f} under LRU with {shape}; {error.remedy}"
-    config = QueueConfig(
-        servers=settings.servers,
-        time_scale=settings.time_scale,
-        prefetch_depth=settings.prefetch_depth,
-        overlap_frac=settings.overlap_beta,
-        ttft_target_s=settings.ttft_goal_ms / MS_PER_S,
-        seed=seed,
-    )
-    return config, f"TTFT under a load of {load_frac:.2f} for LRU with {shape}"
+    trace = Trace.open(source) if isinstance(source, str) else source
+    trace.require_blocks()
+    if not trace.n_requests:
+        raise TraceError(
+            "a simulation needs requests", got="a trace without any", remedy="see what --on-error skip left out"
+        )
+    return trace
 
 
 def queue_settings(given: dict[str, int | float]) -> QueueSettings:

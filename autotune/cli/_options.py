@@ -18,6 +18,10 @@ OnError = Annotated[
     str,
     typer.Option("--on-error", metavar="fail|skip", help="What becomes of malformed rows: fail, or skip and count."),
 ]
+OnErrorOrSettings = Annotated[
+    str | None,
+    typer.Option("--on-error", metavar="fail|skip", help="The same; as the settings say if not given."),
+]
 ReaderOptions = Annotated[
     list[str] | None,
     typer.Option("--option", metavar="NAME=VALUE", help="Option of the trace reader; may be repeated."),
@@ -42,9 +46,9 @@ def measured_from_s(text: str | None, span_s: float) -> float:
     Raises:
         ConfigError: it is neither, or lies outside the trace.
     """
-    if not text:
+    if text is None:
         return 0.0
-    number, unit = (text[:-1], text[-1]) if text[-1] in "s%" else (text, "s")
+    number, unit = (text[:-1], text[-1]) if text.endswith(("s", "%")) else (text, "s")
     try:
         value = float(number)
     except ValueError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,7 +12,7 @@ from autotune.cli.common import print_json, reader_options, stdout_console
 from autotune.core.types import StoreMode, Timing
 
 if TYPE_CHECKING:
-    from autotune.api import Simulation
+    from autotune.api import Policy, Simulation
 
 
 def simulate(
@@ -21,7 +20,9 @@ def simulate(
     policy: Annotated[
         str,
         typer.Option(
-            "--policy", metavar="NAME|FILE", help="Policy of the host if there is one, else of the device; or a file."
+            "--policy",
+            metavar="NAME|FILE",
+            help="Policy of the host if there is one, else of the device; or a policy file (.yaml, or with a slash).",
         ),
     ] = "lru",
     device_policy: Annotated[
@@ -36,7 +37,9 @@ def simulate(
     model: options.Model = "llama-3.1-8b",
     hardware: options.Hardware = "h100-sxm",
     link_gb_per_s: options.LinkGbPerS = None,
-    store: Annotated[StoreMode | None, typer.Option("--store", help="When the host gets a block; eager if not given.")] = None,
+    store: Annotated[
+        StoreMode | None, typer.Option("--store", help="When the host gets a block; eager if not given.")
+    ] = None,
     timing: Annotated[Timing, typer.Option("--timing", help="When a request's blocks become idle.")] = Timing.INSTANT,
     full_blocks: Annotated[
         bool, typer.Option("--full-blocks", help="Drop partial tail blocks, always recompute one token, as engines do.")
@@ -46,7 +49,9 @@ def simulate(
     measure_from: Annotated[
         str | None, typer.Option("--measure-from", metavar="900s|40%", help="Count from this time on; before, warm up.")
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Spreads arrivals inside a tick of the trace's clock.")] = 0,
+    seed: Annotated[
+        int, typer.Option("--seed", min=0, help="Spreads arrivals inside a tick of the trace's clock.")
+    ] = 0,
     on_error: options.OnError = "fail",
     option: options.ReaderOptions = None,
     as_json: options.AsJson = False,
@@ -61,6 +66,7 @@ def simulate(
     loaded = Trace.open(trace, **reader_options(option or (), on_error=on_error))
     loaded.require_blocks()
     queue = {k: v for k, v in {"servers": servers, "time_scale": time_scale}.items() if v is not None}
+    budget = api.Budget(device_gib, host_gib, disk_gib, device_blocks, host_blocks, disk_blocks)
     outcome = api.simulate(
         loaded,
         _policy(policy),
@@ -68,7 +74,7 @@ def simulate(
         model=model,
         hardware=hardware,
         link_gb_per_s=link_gb_per_s,
-        budget=_budget(device_gib, host_gib, disk_gib, device_blocks, host_blocks, disk_blocks),
+        budget=None if budget == api.Budget() else budget,
         store=store,
         timing=timing,
         full_blocks=full_blocks,
@@ -77,15 +83,14 @@ def simulate(
         require_ttft=bool(queue),
         seed=seed,
     )
-    payload = as_object(outcome)
     if as_json:
-        print_json(payload | {"policy": policy})
+        print_json(as_object(outcome) | {"policy": policy})
     else:
         _print(policy, outcome)
 
 
 def as_object(outcome: Simulation) -> dict[str, object]:
-    """The JSON object of a simulation."""
+    """The JSON object of a simulation; latencies are null where the load is not stable."""
     queue = outcome.queue
     latency = {
         f"ttft_{name}_s": queue.quantile_s(q) if queue else None
@@ -107,25 +112,20 @@ def as_object(outcome: Simulation) -> dict[str, object]:
     }
 
 
-def _policy(text: str) -> object:
+def _policy(text: str) -> str | Policy:
     from autotune import api
 
-    looks_like_file = text.endswith((".yaml", ".yml")) or "/" in text or Path(text).is_file()
-    return api.Policy.load(text) if looks_like_file else text
-
-
-def _budget(*sizes: float | int | None) -> object:
-    from autotune import api
-
-    return api.Budget(*sizes) if any(size is not None for size in sizes) else None  # type: ignore[arg-type]
+    return api.Policy.load(text) if text.endswith((".yaml", ".yml")) or "/" in text else text
 
 
 def _print(policy: str, outcome: Simulation) -> None:
     from rich.table import Table
+    from rich.text import Text
 
     totals = outcome.totals
     accesses = max(1, totals.accesses)
-    table = Table(title=f"{policy} on {totals.requests:,} requests, {totals.accesses:,} block accesses", show_header=False)
+    title = f"{policy} on {totals.requests:,} requests, {totals.accesses:,} block accesses"
+    table = Table(title=Text(title), show_header=False)
     for name, value in (
         ("device hits", f"{totals.device_hit_blocks:,} blocks ({100 * totals.device_hit_blocks / accesses:.1f} %)"),
         ("host hits", f"{totals.host_hit_blocks:,} blocks ({100 * totals.host_hit_blocks / accesses:.1f} %)"),

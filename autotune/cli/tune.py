@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,12 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from autotune.cli import _options as options
+from autotune.cli._out import require_writable, unwritable
 from autotune.cli.common import print_json, progress, reader_options, stdout_console
 from autotune.core.types import StoreMode, Timing
 
 if TYPE_CHECKING:
     from autotune.core.settings import Settings
     from autotune.search.result import TuneResult
+
+
+_OUT = Path("out")
 
 
 def tune(
@@ -47,7 +52,9 @@ def tune(
     ] = None,
     servers: Annotated[int | None, typer.Option("--servers", help="Prefill servers, for TTFT.")] = None,
     time_scale: Annotated[float | None, typer.Option("--time-scale", help="Factor on arrival times, for TTFT.")] = None,
-    workers: Annotated[int | None, typer.Option("--workers", help="Processes; all cores but at most 2.")] = None,
+    workers: Annotated[
+        int | None, typer.Option("--workers", min=1, help="Processes; 2 are used at most, and not more than cores.")
+    ] = None,
     random_search: Annotated[
         bool | None, typer.Option("--random-search/--no-random-search", help="Show random search beside the sampler.")
     ] = None,
@@ -61,16 +68,15 @@ def tune(
     study: Annotated[
         Path | None, typer.Option("--study", metavar="FILE.db", help="SQLite file that keeps the study, to resume it.")
     ] = None,
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where policy.yaml and report.html go.")] = Path("out"),
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where policy.yaml and report.html go.")] = _OUT,
     report: Annotated[bool, typer.Option("--report/--no-report", help="Whether to write report.html.")] = True,
-    on_error: options.OnError = "fail",
+    on_error: options.OnErrorOrSettings = None,
     option: options.ReaderOptions = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Tune the rank rule on the past of a trace, judge it on the rest, and write policy.yaml and report.html."""
     from autotune import api
     from autotune.core.trace import Trace
-    from autotune.export import save
     from autotune.search.space import load_space
 
     chosen = _settings(
@@ -81,7 +87,7 @@ def tune(
             "sampler": sampler,
             "objective": objective,
             "train_frac": train_frac,
-            "workers": workers or _default_workers(),
+            "workers": workers,
             "random_search": random_search,
         },
         simulation={
@@ -90,8 +96,10 @@ def tune(
             "full_blocks": full_blocks,
         },
         queue={"servers": servers, "time_scale": time_scale},
+        trace={"on_error": on_error},
     )
-    loaded = Trace.open(trace, **reader_options(option or (), on_error=on_error))
+    require_writable(out)
+    loaded = Trace.open(trace, **reader_options(option or (), on_error=chosen.trace.on_error))
     with progress() as display:
         result = api.tune(
             loaded,
@@ -108,16 +116,25 @@ def tune(
             storage=f"sqlite:///{study.resolve()}" if study else None,
             on_progress=_shown_on(display),
         )
-    out.mkdir(parents=True, exist_ok=True)
+    _write(result, out, report)
+    if as_json:
+        print_json(as_object(result, out, report))
+    else:
+        _print(result, out, report)
+
+
+def _write(result: TuneResult, out: Path, report: bool) -> None:
+    from autotune.export import save
+
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise unwritable(out, problem) from problem
     save(result.document, out / "policy.yaml")
     if report:
         from autotune.report.page import save_report
 
         save_report(result, out / "report.html")
-    if as_json:
-        print_json(as_object(result, out, report))
-    else:
-        _print(result, out, report)
 
 
 def as_object(result: TuneResult, out: Path, report: bool) -> dict[str, object]:
@@ -153,27 +170,26 @@ def _settings(path: Path | None, **sections: dict[str, object]) -> Settings:
     from autotune.core.settings import Settings, load_settings
     from autotune.core.validation import validate
 
-    tree: dict[str, Any] = load_settings(path).model_dump(mode="json")
+    loaded = load_settings(path)
+    tree: dict[str, Any] = loaded.model_dump(mode="json")
+    if "workers" not in loaded.search.model_fields_set:
+        tree["search"]["workers"] = min(2, os.cpu_count() or 1)
     for name, values in sections.items():
         tree[name] |= {key: value for key, value in values.items() if value is not None}
     return validate(Settings, tree, ConfigError, "settings")
 
 
-def _default_workers() -> int:
-    import os
-
-    return min(2, os.cpu_count() or 1)
-
-
 def _shown_on(display: Any) -> Any:
     """A callback that shows each step of the search as a bar with the best value so far."""
     tasks: dict[str, Any] = {}
+    waiting = display.add_task("getting ready; a first run compiles the simulator", total=None)
 
     def show(step: str, position: int, total: int, best: float) -> None:
+        display.update(waiting, visible=False)
         if step not in tasks:
             tasks[step] = display.add_task(step, total=total)
-        gain = f"{step}, best {-100 * best:.2f} % below LRU's cost"
-        display.update(tasks[step], completed=position, description=gain)
+        # Objectives are relative to LRU's own value, so that below 0 is better.
+        display.update(tasks[step], completed=position, description=f"{step}, best {100 * best:+.2f} % against LRU")
 
     return show
 
@@ -183,8 +199,10 @@ def _print(result: TuneResult, out: Path, report: bool) -> None:
 
     console = stdout_console()
     console.print(policy_table(result))
+    console.print()
     for line in summary_lines(result):
         console.print(line, markup=False, highlight=False)
+    console.print()
     console.print(f"Policy: {out / 'policy.yaml'}", markup=False, highlight=False)
     if report:
         console.print(f"Report: {out / 'report.html'}", markup=False, highlight=False)

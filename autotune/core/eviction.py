@@ -120,7 +120,7 @@ class EvictionPolicy(ABC):
         """A missing block became resident because a nearer tier evicted it; that is no use of it."""
         self.insert(access)
 
-    def refuse(self, access: BlockAccess) -> None:
+    def refuse(self, access: BlockAccess) -> None:  # noqa: B027  most policies remember nothing of it
         """A block that is not resident was asked for and stays out; a policy may remember that."""
 
     @abstractmethod

@@ -130,7 +130,10 @@ class ValidationSettings(Strict):
     """How a result is judged on time that was not tuned on."""
 
     bootstrap_windows: int = Field(
-        default=30, ge=2, le=10_000, description="Windows of equal time that the judged part is cut into."
+        default=30,
+        ge=2,
+        le=10_000,
+        description="Windows of equally many requests, in order of time, that the judged part is cut into.",
     )
     bootstrap_samples: int = Field(
         default=2000, ge=100, le=1_000_000, description="Times that the windows are drawn again to find the bounds."

@@ -23,15 +23,22 @@ GHOST = 16
 N_LISTS = 6
 
 # Entries of ``ints`` (int64).
-KIND, CAPACITY, SIZE, N_BLOCKS, NOW_NS, SEQUENCE, NEXT_USE, HEAP_SIZE, HAND, TARGET, NEWCOMERS, FLAG, REQUEST = range(13)
-LIST_SIZES = 13  # ints[LIST_SIZES + k] is the length of list k
+KIND, CAPACITY, SIZE, N_BLOCKS, NOW_NS, SEQUENCE, NEXT_USE, HEAP_SIZE, HAND, TARGET, FLAG, REQUEST = range(12)
+LIST_SIZES = 12  # ints[LIST_SIZES + k] is the length of list k
 N_INTS = LIST_SIZES + N_LISTS + 6
 SCRATCH = LIST_SIZES + N_LISTS  # six entries that a policy may use as it likes
 
-# Columns of ``keys`` (int64): current rank and its tie-breaker; those the heap was last ordered by; time of last
-# access; request that made the block resident.
-KEY, KEY_SEQUENCE, HEAP_KEY, HEAP_SEQUENCE, LAST_NS, INSERTED_BY = range(6)
-N_KEY_COLUMNS = 6
+# Columns of ``keys`` (int64): current rank and its tie-breaker; time of last access; request that made the block
+# resident.
+KEY, KEY_SEQUENCE, LAST_NS, INSERTED_BY = range(4)
+N_KEY_COLUMNS = 4
+
+# Columns of ``heap`` (int64), one row per slot: what the slot was last ordered by, and the block that stands in it.
+HEAP_KEY, HEAP_SEQUENCE, HEAP_BLOCK = range(3)
+N_HEAP_COLUMNS = 3
+
+# Evictions that are handed on together.
+N_VICTIMS = 256
 
 N_FLOATS = 8
 N_PARAMS = 8
@@ -47,9 +54,10 @@ class TierState(NamedTuple):
         nodes: ``(n_blocks + N_LISTS, N_NODE_COLUMNS)`` int32.
         keys: ``(n_blocks or 0, N_KEY_COLUMNS)`` int64, for policies that rank.
         counts: ``(n_blocks or 0,)`` float64 frequencies or small counters.
-        heap: ``(n_blocks or 0,)`` int32 binary heap of block ids.
+        heap: ``(n_blocks or 0, N_HEAP_COLUMNS)`` int64 binary heap of blocks.
         terms: ``(max_depth + 1,)`` int64 value term of the rank by depth, in nanoseconds.
         sketch: ``(n_counters,)`` uint8, for policies that count approximately.
+        victims: ``(N_VICTIMS,)`` int64 blocks that left most recently, oldest eviction first.
     """
 
     ints: npt.NDArray[np.int64]
@@ -58,6 +66,7 @@ class TierState(NamedTuple):
     nodes: npt.NDArray[np.int32]
     keys: npt.NDArray[np.int64]
     counts: npt.NDArray[np.float64]
-    heap: npt.NDArray[np.int32]
+    heap: npt.NDArray[np.int64]
     terms: npt.NDArray[np.int64]
     sketch: npt.NDArray[np.uint8]
+    victims: npt.NDArray[np.int64]

@@ -52,7 +52,7 @@ class Trace:
             whole prefix.
         n_blocks: Distinct blocks of the whole stream (the footprint), also after slicing.
         block_tokens: Tokens per block; 0 for a trace of arrivals only.
-        tick_s: Resolution of the recorded arrival times in seconds; requests of one tick arrive at unknown points in it.
+        tick_s: Resolution of the recorded arrival times in seconds; requests of one tick arrive somewhere in it.
         stop_reasons: Names for ``stop_reason``.
         provenance: Where all this came from.
     """

@@ -8,7 +8,7 @@ from autotune.core.policy import Provenance, document_hash
 from autotune.core.units import GB, MS_PER_S
 from autotune.report.columns import baseline_row, chosen_row
 from autotune.report.formats import ABSENT, duration, gib, number, with_percent
-from autotune.report.labels import BASELINE, short_setting
+from autotune.report.labels import BASELINE, BOUNDS, short_setting
 from autotune.report.sentences import break_even_sentence
 from autotune.search.result import TuneResult
 
@@ -120,10 +120,24 @@ def _gain(result: TuneResult) -> KeyFigure:
 
 
 def _gap(result: TuneResult) -> KeyFigure:
+    """What is left to a policy that knows the future, and how much of it was reached."""
+    heading, bound_saves_frac = "Gap closed", _bound_saves_frac(result)
+    if not bound_saves_frac:
+        return KeyFigure(heading, ABSENT, "LRU costs no more than a policy that knows the future")
     if result.gap_closed_frac is None:
-        return KeyFigure("Gap closed", ABSENT, "LRU costs no more than a policy that knows the future")
+        saves = with_percent(bound_saves_frac)
+        return KeyFigure(heading, with_percent(0.0), f"a policy that knows the future would save {saves} of LRU's cost")
     note = "of what separates LRU's cost from that of a policy that knows the future"
-    return KeyFigure("Gap closed", with_percent(result.gap_closed_frac), note)
+    return KeyFigure(heading, with_percent(result.gap_closed_frac), note)
+
+
+def _bound_saves_frac(result: TuneResult) -> float:
+    """Share of LRU's cost that the bound saves; 0 where there is no bound or no gap to it."""
+    baseline = baseline_row(result)
+    bound = next((row for row in result.rows if row.name in BOUNDS), None)
+    if baseline is None or bound is None or baseline.cost_s <= 0.0:
+        return 0.0
+    return max(0.0, 1.0 - bound.cost_s / baseline.cost_s)
 
 
 def _stored_per_loaded(result: TuneResult) -> KeyFigure:

@@ -41,11 +41,11 @@ def row_label(name: str) -> str:
 
 def short_setting(setting: Setting) -> str:
     """The rule of a setting in a few words."""
-    if setting.is_lru:
-        return "LRU"
-    if setting.lambda_recency >= 1.0:
+    if setting.lambda_recency < 1.0:
+        return f"λ = {setting.lambda_recency:.3g}, τ = {setting.tau_turnovers:.3g} turnovers"
+    if not setting.is_lru:
         return "LRU, two-hit admission"
-    return f"λ = {setting.lambda_recency:.3g}, τ = {setting.tau_turnovers:.3g} turnovers"
+    return "LRU" if setting.changes_nothing else "LRU with other knobs turned"
 
 
 def setting_facts(setting: Setting) -> tuple[tuple[str, str], ...]:
@@ -56,7 +56,8 @@ def setting_facts(setting: Setting) -> tuple[tuple[str, str], ...]:
     facts.append(("shortest run that is loaded", shortest))
     if setting.resident_frac is not None:
         facts.append(("device's share of the byte budget, p", f"{100 * setting.resident_frac:.3g} %"))
-    facts.append(("waiting requests whose loads may start, d", str(setting.prefetch_depth)))
+    if setting.prefetch_depth is not None:
+        facts.append(("waiting requests whose loads may start, d", str(setting.prefetch_depth)))
     facts.append(("blocks stored together", str(setting.chunk_blocks)))
     return tuple(facts)
 

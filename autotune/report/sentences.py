@@ -2,21 +2,8 @@
 
 from __future__ import annotations
 
-from autotune.report.formats import printable, with_percent
-from autotune.report.labels import BASELINE
+from autotune.report.formats import printable
 from autotune.search.result import TuneResult
-
-
-def gain_sentence(result: TuneResult) -> str:
-    """The expected gain with its bounds, and the share of the gap."""
-    if result.chosen == BASELINE:
-        return "LRU's cost is the baseline, so there is nothing to gain or lose."
-    gain = result.gain_frac
-    bounds = f"{with_percent(gain.low)} to {with_percent(gain.high)} at {100 * result.confidence:g} % confidence"
-    sentence = f"It saves {with_percent(gain.value)} of LRU's cost ({bounds})"
-    if result.gap_closed_frac is None:
-        return sentence + "."
-    return f"{sentence} and closes {with_percent(result.gap_closed_frac)} of the gap to the clairvoyant."
 
 
 def break_even_sentence(result: TuneResult) -> str:

@@ -10,8 +10,8 @@ from rich.text import Text
 
 from autotune.report.columns import Column, chosen_row, columns
 from autotune.report.formats import duration, printable
-from autotune.report.labels import BOUNDS, row_label, short_setting
-from autotune.report.sentences import as_sentence, break_even_sentence, gain_sentence
+from autotune.report.labels import BASELINE, BOUNDS, row_label, short_setting
+from autotune.report.sentences import as_sentence, break_even_sentence
 from autotune.search.result import TuneResult
 
 _HEADING_CHARS = 8
@@ -44,13 +44,12 @@ def policy_table(result: TuneResult) -> Table:
 
 def summary_lines(result: TuneResult) -> tuple[str, ...]:
     """The result in plain sentences, the verdict first."""
-    return (
-        as_sentence(result.verdict),
-        as_sentence(result.reason),
-        f"Chosen: {short_setting(result.setting)}. {gain_sentence(result)}",
-        break_even_sentence(result),
-        as_sentence(result.ttft_note),
-    )
+    lines = [as_sentence(result.verdict)]
+    if result.reason not in result.verdict:
+        lines.append(as_sentence(result.reason))
+    if result.chosen != BASELINE:
+        lines.append(f"Chosen: {short_setting(result.setting)}; bounds at {100 * result.confidence:g} % confidence.")
+    return (*lines, break_even_sentence(result), as_sentence(result.ttft_note))
 
 
 def _held_out(result: TuneResult) -> str:

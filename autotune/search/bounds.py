@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from autotune.search.result import Interval
+from autotune.search.result import NO_GAIN, Interval
 from autotune.sim.result import Seconds
 
 
@@ -29,7 +29,7 @@ def bootstrap_gain(
     """
     total_s = float(baseline_s.sum())
     if total_s <= 0.0:
-        return Interval(0.0, 0.0, 0.0)
+        return NO_GAIN
     n = len(baseline_s)
     rng = np.random.default_rng(seed)
     starts = rng.integers(0, n, size=(n_samples, -(-n // block_windows)))

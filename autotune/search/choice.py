@@ -7,14 +7,18 @@ anything but LRU get published. Nothing else is ever chosen by looking at the he
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from autotune.core.errors import SearchError
 from autotune.core.settings import ValidationSettings
 from autotune.search.bounds import bootstrap_gain
-from autotune.search.problem import Evaluation, Problem
-from autotune.search.result import Interval
-from autotune.search.setting import LRU_SETTING, Setting
+from autotune.search.objectives.base import Objective
+from autotune.search.objectives.constraints import Constraint
+from autotune.search.problem import MIN_REQUESTS, Evaluation, Problem
+from autotune.search.result import NO_GAIN, Interval
+from autotune.search.setting import Setting
 from autotune.sim.config import CacheConfig
+
 
 @dataclass(frozen=True, slots=True)
 class Split:
@@ -32,17 +36,33 @@ class Split:
     held_out: tuple[int, int]
     fit_until_s: float
 
+    def evaluate(self, engine: CacheConfig, setting: Setting) -> Evaluation:
+        """An engine on the held-out part, after everything before; latencies under the setting's prefetch depth."""
+        return self.whole.evaluate_engine(engine, self.held_out, self.whole.queue_under(setting))
+
+    def judge(self, setting: Setting) -> Judged:
+        """A setting as the future sees it."""
+        engine = self.past.configure(setting)
+        return Judged(setting, engine, self.evaluate(engine, setting))
+
 
 def split_in_time(problem: Problem, train_frac: float) -> Split:
     """The first ``train_frac`` of the time is the past, the rest is held out.
 
     Raises:
-        SearchError: too few requests in the past.
+        SearchError: too few requests in the past or in what is held out.
     """
     trace = problem.trace
     fit_until_s = trace.span_s * train_frac
     start = trace.first_request_at(trace.arrival_s[0] + fit_until_s)
-    return Split(problem, problem.until(fit_until_s), (start, trace.n_requests), fit_until_s)
+    past = problem.until(fit_until_s)
+    if trace.n_requests - start < MIN_REQUESTS:
+        raise SearchError(
+            f"judging needs at least {MIN_REQUESTS} requests in the held-out part",
+            got=f"{trace.n_requests - start} from {fit_until_s:.0f} s on",
+            remedy="give a longer trace, or a smaller train_frac",
+        )
+    return Split(problem, past, (start, trace.n_requests), fit_until_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,20 +73,13 @@ class Judged:
         setting: The setting.
         engine: The simulated engine under it, its time scales frozen as measured on the past.
         evaluation: Its outcome on the held-out part.
-        gain_frac: Share of LRU's cost saved there.
+        gain_frac: Share of LRU's cost saved there; LRU's own gain unless it was measured.
     """
 
     setting: Setting
     engine: CacheConfig
     evaluation: Evaluation
-    gain_frac: Interval
-
-
-def judge(split: Split, setting: Setting, baseline: Evaluation, rules: ValidationSettings, seed: int) -> Judged:
-    """Run a setting over everything, counting only the held-out part."""
-    engine = split.past.configure(setting)
-    evaluation = split.whole.evaluate_engine(engine, split.held_out, split.whole.queue)
-    return Judged(setting, engine, evaluation, gain_of(evaluation, baseline, rules, seed))
+    gain_frac: Interval = NO_GAIN
 
 
 def gain_of(evaluation: Evaluation, baseline: Evaluation, rules: ValidationSettings, seed: int) -> Interval:
@@ -75,6 +88,21 @@ def gain_of(evaluation: Evaluation, baseline: Evaluation, rules: ValidationSetti
     return bootstrap_gain(
         baseline.window_cost_s(n), evaluation.window_cost_s(n), rules.confidence, rules.bootstrap_samples, seed
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What is wanted.
+
+    Attributes:
+        objective: What the search minimises; it must improve on the held-out part too.
+        constraints: Limits, to be kept on the past and on the held-out part.
+        min_gain_frac: Share of LRU's cost below which a gain is not worth a change.
+    """
+
+    objective: Objective
+    constraints: tuple[Constraint, ...]
+    min_gain_frac: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +120,21 @@ def decide(past_gain: Interval, held_out_gain: Interval, min_gain_frac: float) -
     if held_out_gain.low <= 0.0:
         return Verdict(False, "what gained on the past did not gain on the held-out part by more than the noise")
     if min(past_gain.value, held_out_gain.value) < min_gain_frac:
-        return Verdict(False, f"the gain is below {100 * min_gain_frac:g} % of LRU's cost, too little to change anything")
+        least = f"{100 * min_gain_frac:g} %"
+        return Verdict(False, f"the gain is below {least} of LRU's cost, too little to change anything")
     return Verdict(True, "it beat LRU on the past and on the held-out part by more than the noise")
 
 
-def lru_engine(split: Split) -> CacheConfig:
-    """The simulated engine with LRU on the ranked tier."""
-    return split.past.configure(LRU_SETTING)
+def choose(
+    split: Split, candidate: Judged, lru: Judged, goal: Goal, rules: ValidationSettings, seed: int
+) -> tuple[Judged, Verdict]:
+    """The candidate if it may be published, else LRU; and why."""
+    future, baseline = candidate.evaluation, lru.evaluation
+    gain = gain_of(future, baseline, rules, seed)
+    past_gain = gain_of(split.past.evaluate(candidate.setting), split.past.baseline, rules, seed)
+    verdict = decide(past_gain, gain, goal.min_gain_frac)
+    if verdict.publish and any(limit(future, baseline) > 0.0 for limit in goal.constraints):
+        verdict = Verdict(False, "what gained on the past broke a limit on the held-out part")
+    if verdict.publish and goal.objective.value(future, baseline) >= 0.0:
+        verdict = Verdict(False, f"the objective {goal.objective.name} did not improve on the held-out part")
+    return (replace(candidate, gain_frac=gain) if verdict.publish else lru), verdict

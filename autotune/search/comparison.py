@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -14,7 +15,6 @@ from autotune.core.types import Tier
 from autotune.search.choice import Judged, Split
 from autotune.search.problem import Evaluation, turnover_s, with_policy
 from autotune.search.result import Curve, PolicyRow, WindowRow
-from autotune.sim.config import CacheConfig
 
 BASELINES = ("arc", "s3fifo")
 CLAIRVOYANTS = ("clairvoyant", "clairvoyant_seconds")
@@ -23,36 +23,28 @@ _WINDOWS = 40
 _T = TypeVar("_T")
 
 
-def in_threads(jobs: list[Callable[[], _T]], workers: int) -> list[_T]:
+def in_threads(jobs: Sequence[Callable[[], _T]], workers: int) -> list[_T]:
     """Results of jobs that spend their time in compiled code, in order."""
     with ThreadPoolExecutor(max(1, workers)) as pool:
         return [future.result() for future in [pool.submit(job) for job in jobs]]
 
 
-def compare(
-    split: Split, lru: Evaluation, contenders: dict[str, CacheConfig], workers: int
-) -> tuple[tuple[PolicyRow, ...], Evaluation]:
+def compare(split: Split, lru: Evaluation, contenders: dict[str, Evaluation], workers: int) -> tuple[PolicyRow, ...]:
     """Rows of the table: LRU, the baselines, the contenders, and the better clairvoyant as the bound.
 
     Args:
         split: The problem.
         lru: LRU on the held-out part.
-        contenders: Engines by the name of their row, such as ``tuned``.
+        contenders: Evaluations on the held-out part by the name of their row, such as ``tuned``.
         workers: Threads.
-
-    Returns:
-        The rows, and the clairvoyant evaluation that bounds them.
     """
-    whole = split.whole
-    engines = {name: with_policy(whole.engine, whole.ranked, PolicySpec(name)) for name in (*BASELINES, *CLAIRVOYANTS)}
-    engines |= contenders
-    jobs = [lambda e=engine: whole.evaluate_engine(e, split.held_out, whole.queue) for engine in engines.values()]
-    found = dict(zip(engines, in_threads(jobs, workers), strict=True))
+    whole, names = split.whole, (*BASELINES, *CLAIRVOYANTS)
+    engines = [with_policy(whole.engine, whole.ranked, PolicySpec(name)) for name in names]
+    jobs = [partial(whole.evaluate_engine, engine, split.held_out, whole.queue) for engine in engines]
+    found = dict(zip(names, in_threads(jobs, workers), strict=True))
     bound = min((found.pop(name) for name in CLAIRVOYANTS), key=lambda e: e.totals.cost_s)
-    rows = [row("lru", lru, lru, bound)]
-    rows += [row(name, found[name], lru, bound) for name in (*BASELINES, *contenders)]
-    rows.append(row("clairvoyant", bound, lru, bound))
-    return tuple(rows), bound
+    ranking = {"lru": lru, **found, **contenders, "clairvoyant": bound}
+    return tuple(row(name, evaluation, lru, bound) for name, evaluation in ranking.items())
 
 
 def row(name: str, evaluation: Evaluation, lru: Evaluation, bound: Evaluation) -> PolicyRow:
@@ -68,7 +60,9 @@ def row(name: str, evaluation: Evaluation, lru: Evaluation, bound: Evaluation) -
         net_seconds_saved=totals.net_seconds_saved,
         cost_s=totals.cost_s,
         gap_closed_frac=share(base.cost_s - totals.cost_s, base.cost_s - best.cost_s),
-        hit_gap_closed_frac=share(base.computed_blocks - totals.computed_blocks, base.computed_blocks - best.computed_blocks),
+        hit_gap_closed_frac=share(
+            base.computed_blocks - totals.computed_blocks, base.computed_blocks - best.computed_blocks
+        ),
         stored_bytes=totals.stored_bytes,
         loaded_bytes=totals.loaded_bytes,
         ttft_p50_s=queue.quantile_s(0.50) if queue else None,
@@ -89,7 +83,7 @@ def capacity_curves(split: Split, judged: Judged, workers: int) -> tuple[Curve, 
     curves: list[Curve] = []
     for tier in tiers:
         capacities = _capacities(split, tier)
-        points = in_threads([lambda c=c: _point(split, judged, tier, c) for c in capacities], workers)
+        points = in_threads([partial(_point, split, judged, tier, blocks) for blocks in capacities], workers)
         size = split.whole.trace.block_tokens * split.whole.costs.kv_bytes_per_token
         for i, policy in enumerate(("lru", "tuned", "clairvoyant")):
             curves.append(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -34,7 +35,7 @@ def reuse_steps(trace: Trace, horizon_s: float) -> tuple[ReuseStep, ...]:
     known = times <= trace.arrival_s[-1] - horizon_s
     edges = [*_STEPS, np.inf]
     steps = []
-    for low, high in zip(edges[:-1], edges[1:], strict=True):
+    for low, high in pairwise(edges):
         here = known & (count >= low) & (count < high)
         n = int(here.sum())
         if n:

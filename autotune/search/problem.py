@@ -12,12 +12,13 @@ from autotune.core.costs import CostProfile
 from autotune.core.errors import SearchError
 from autotune.core.eviction import PolicySpec
 from autotune.core.trace import Trace
-from autotune.core.types import Tier
+from autotune.core.types import StoreMode, Tier
 from autotune.search.setting import LRU_SETTING, Setting
 from autotune.sim.config import CacheConfig
 from autotune.sim.engine import simulate_cache
-from autotune.sim.queueing import QueueConfig, QueueResult, spread_arrivals, time_to_first_token
+from autotune.sim.queueing import QueueConfig, QueueResult
 from autotune.sim.result import CacheResult, Seconds, Totals
+from autotune.sim.serving import latencies
 
 WARM_UP_FRAC = 0.1
 MIN_REQUESTS = 20
@@ -105,37 +106,42 @@ class Problem:
         cache = self.baseline.cache if engine == self.engine else simulate_cache(self.trace, engine, self.costs)
         return turnover_s(cache, self.ranked)
 
+    @property
+    def own_setting(self) -> Setting:
+        """LRU's setting with what the engine has where a setting may also say "as given"."""
+        engine = self.engine
+        share = engine.device_blocks / (engine.device_blocks + engine.host_blocks)
+        depth = self.queue.prefetch_depth if self.queue else None
+        return replace(LRU_SETTING, resident_frac=share, prefetch_depth=depth)
+
     def configure(self, setting: Setting) -> CacheConfig:
         """The simulated engine under a setting."""
-        engine = self._split(setting.resident_frac)
+        split = self._split(setting.resident_frac)
         engine = replace(
-            engine,
+            split,
             min_load_blocks=-(-setting.min_load_tokens // self.trace.block_tokens),
-            chunk_blocks=setting.chunk_blocks,
+            chunk_blocks=_chunk_blocks(split, setting.chunk_blocks),
         )
-        spec = setting.policy_spec(0.0 if setting.is_lru else self.turnover_s(self._split(setting.resident_frac)))
+        spec = setting.policy_spec(0.0 if setting.is_lru else self.turnover_s(split))
         return with_policy(engine, self.ranked, spec)
+
+    def queue_under(self, setting: Setting) -> QueueConfig | None:
+        """The queueing model under a setting; None where latencies are not asked for."""
+        if self.queue is None or setting.prefetch_depth is None:
+            return self.queue
+        return replace(self.queue, prefetch_depth=setting.prefetch_depth)
 
     def evaluate(self, setting: Setting, measured: tuple[int, int] | None = None) -> Evaluation:
         """Simulate a setting; latencies too where the problem has a queue."""
-        queue = replace(self.queue, prefetch_depth=setting.prefetch_depth) if self.queue else None
-        return self.evaluate_engine(self.configure(setting), measured, queue)
-
-    def evaluate_policy(self, spec: PolicySpec, measured: tuple[int, int] | None = None) -> Evaluation:
-        """Simulate any policy on the ranked tier."""
-        return self.evaluate_engine(with_policy(self.engine, self.ranked, spec), measured, self.queue)
+        return self.evaluate_engine(self.configure(setting), measured, self.queue_under(setting))
 
     def evaluate_engine(
         self, engine: CacheConfig, measured: tuple[int, int] | None = None, queue: QueueConfig | None = None
     ) -> Evaluation:
         """Simulate any engine."""
         cache = simulate_cache(self.trace, engine, self.costs)
-        low, high = measured or self.warm
-        if queue is None:
-            return Evaluation(cache, (low, high))
-        arrival_s = spread_arrivals(cache.trace, queue.time_scale, queue.seed)[:high]
-        latency = time_to_first_token(arrival_s, cache.recompute_s()[:high], cache.load_s()[:high], queue, low)
-        return Evaluation(cache, (low, high), latency)
+        measured = measured or self.warm
+        return Evaluation(cache, measured, latencies(cache, queue, measured) if queue else None)
 
     def _split(self, resident_frac: float | None) -> CacheConfig:
         """The engine with share p of the device and host budget on the device."""
@@ -144,6 +150,18 @@ class Problem:
         total = self.engine.device_blocks + self.engine.host_blocks
         device = min(max(1, round(total * resident_frac)), total - 1)
         return replace(self.engine, device_blocks=device, host_blocks=total - device)
+
+
+def _chunk_blocks(engine: CacheConfig, wanted: int) -> int:
+    """Chunks as wanted where the engine stores several blocks at once and every tier below the device holds a chunk."""
+    if engine.store_mode is not StoreMode.EAGER:
+        return 1
+    return max(1, min([wanted, *(blocks for blocks in (engine.host_blocks, engine.disk_blocks) if blocks)]))
+
+
+def ranked_tier(engine: CacheConfig) -> Tier:
+    """The tier that a policy given by name, and the tuned one, governs: the host where there is one."""
+    return Tier.HOST if engine.host_blocks else Tier.DEVICE
 
 
 def with_policy(engine: CacheConfig, tier: Tier, spec: PolicySpec) -> CacheConfig:

@@ -46,18 +46,18 @@ def make_document(
     trials: int,
 ) -> PolicyDocument:
     """The document for a setting, or for LRU where the setting is LRU's own."""
-    common = {
+    sections: dict[str, object] = {
         "fingerprint": _fingerprint(model, split),
         "budgets": _budgets(judged),
-        "tiers": _tiers(judged.setting, split),
+        "tiers": _tiers(judged, split),
         "costs": Costs.of(split.whole.costs),
         "prices": price,
         "expectation": _expectation(judged, lru, gap_closed_frac, settings),
         "provenance": _provenance(split, judged, settings, trials),
     }
     if judged.setting.is_lru:
-        return LruDocument(**common)
-    return RankDocument(**common, rank=_rank(judged.setting, split))
+        return LruDocument.model_validate(sections)
+    return RankDocument.model_validate({**sections, "rank": _rank(judged.setting, split)})
 
 
 def _fingerprint(model: ModelShape, split: Split) -> Fingerprint:
@@ -74,8 +74,8 @@ def _budgets(judged: Judged) -> Budgets:
     return Budgets(device_bytes=device, host_bytes=host, disk_bytes=disk)
 
 
-def _tiers(setting: Setting, split: Split) -> Tiers:
-    engine, ranked = split.whole.engine, split.whole.ranked
+def _tiers(judged: Judged, split: Split) -> Tiers:
+    setting, engine, ranked = judged.setting, judged.engine, split.whole.ranked
 
     def rule(tier: Tier) -> dict[str, object]:
         if tier is ranked and not setting.is_lru:
@@ -85,12 +85,12 @@ def _tiers(setting: Setting, split: Split) -> Tiers:
     stored = {
         "store_mode": engine.store_mode,
         "min_load_tokens": setting.min_load_tokens,
-        "chunk_tokens": setting.chunk_blocks * split.whole.trace.block_tokens if setting.chunk_blocks > 1 else 0,
+        "chunk_tokens": engine.chunk_blocks * split.whole.trace.block_tokens if engine.chunk_blocks > 1 else 0,
     }
     return Tiers(
-        device=DeviceTier(**rule(Tier.DEVICE)),  # type: ignore[arg-type]
-        host=StoredTier(**rule(Tier.HOST), **stored) if engine.host_blocks else None,  # type: ignore[arg-type]
-        disk=StoredTier(**rule(Tier.DISK)) if engine.disk_blocks else None,  # type: ignore[arg-type]
+        device=DeviceTier.model_validate(rule(Tier.DEVICE)),
+        host=StoredTier.model_validate({**rule(Tier.HOST), **stored}) if engine.host_blocks else None,
+        disk=StoredTier.model_validate(rule(Tier.DISK)) if engine.disk_blocks else None,
     )
 
 
@@ -104,7 +104,7 @@ def _rank(setting: Setting, split: Split) -> RankSection:
         cost_weight=setting.cost_weight,
         ghost_ratio=setting.ghost_ratio,
     )
-    return RankSection(**{split.whole.ranked.name.lower(): knobs})
+    return RankSection.model_validate({split.whole.ranked.name.lower(): knobs})
 
 
 def _expectation(judged: Judged, lru: Evaluation, gap_closed_frac: float | None, settings: Settings) -> Expectation:
@@ -123,7 +123,7 @@ def _expectation(judged: Judged, lru: Evaluation, gap_closed_frac: float | None,
 
 
 def _provenance(split: Split, judged: Judged, settings: Settings, trials: int) -> Provenance:
-    engine, given = judged.engine, split.whole.engine
+    engine, given, queue = judged.engine, split.whole.engine, split.whole.queue_under(judged.setting)
     device, host, disk = engine.capacities
     device_policy = None if given.device_policy.name == "lru" else given.device_policy.name
     return Provenance(
@@ -146,7 +146,9 @@ def _provenance(split: Split, judged: Judged, settings: Settings, trials: int) -
             measure_from_frac=settings.search.train_frac,
             itl_s=engine.itl_s,
             check_break_even=engine.check_break_even,
-            prefetch_depth=judged.setting.prefetch_depth,
+            prefetch_depth=queue.prefetch_depth if queue else settings.queue.prefetch_depth,
+            servers=queue.servers if queue else None,
+            time_scale=queue.time_scale if queue else None,
             baseline_device_blocks=None if given.device_blocks == device else given.device_blocks,
             device_policy=device_policy,
         ),

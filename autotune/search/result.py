@@ -18,6 +18,9 @@ class Interval:
     high: float
 
 
+NO_GAIN = Interval(0.0, 0.0, 0.0)
+
+
 @dataclass(frozen=True, slots=True)
 class PolicyRow:
     """One policy on the held-out part.
@@ -30,7 +33,8 @@ class PolicyRow:
         token_hit_frac: Share of prompt tokens that needed no prefill.
         net_seconds_saved: Recompute saved - load - exposed store.
         cost_s: Recompute + load + exposed store.
-        gap_closed_frac: Share of the cost gap from LRU (0) to the clairvoyant (1) that it closes; None if there is none.
+        gap_closed_frac: Share of the cost gap from LRU (0) to the clairvoyant (1) that it closes; None if there is no
+            gap.
         hit_gap_closed_frac: The same for block hits.
         stored_bytes: Bytes stored to the host.
         loaded_bytes: Bytes loaded to the device.
@@ -179,7 +183,7 @@ class TuneResult:
     Attributes:
         document: The policy to publish.
         verdict: One sentence for the top of the report.
-        chosen: ``rank`` or ``lru``.
+        chosen: ``lru`` where nothing changes, ``rank``, or ``tuned lru`` where only other knobs than the rank's turned.
         reason: Why it was chosen, in one sentence.
         setting: The chosen setting.
         gain_frac: Share of LRU's cost on the held-out part that the chosen setting saves.

@@ -23,7 +23,7 @@ class Setting:
         admission: Which blocks the tier accepts.
         min_load_tokens: Shorter runs are recomputed instead of loaded.
         resident_frac: Share p of the byte budget that the device gets; ``None`` keeps the given split.
-        prefetch_depth: Waiting requests ahead whose loads may start.
+        prefetch_depth: Waiting requests ahead whose loads may start; ``None`` keeps the given depth.
         chunk_blocks: Blocks stored together on the host.
     """
 
@@ -35,13 +35,19 @@ class Setting:
     admission: Admission = Admission.ALL
     min_load_tokens: int = 0
     resident_frac: float | None = None
-    prefetch_depth: int = 1
+    prefetch_depth: int | None = None
     chunk_blocks: int = 1
 
     @property
     def is_lru(self) -> bool:
         """Whether the rank rule reduces to LRU: value has no weight and nothing is refused."""
         return self.lambda_recency >= 1.0 and self.admission is not Admission.TWO_HIT
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether the engine stays as it is: LRU, and no other knob turned either."""
+        turned = self.resident_frac is not None or self.prefetch_depth is not None
+        return self.is_lru and not turned and self.min_load_tokens == 0 and self.chunk_blocks == 1
 
     def policy_spec(self, turnover_s: float) -> PolicySpec:
         """The rank rule with this setting on a tier whose content turns over in ``turnover_s`` seconds."""

@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
-import json
+import hashlib
 import multiprocessing
 import os
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
+import numpy as np
 import optuna
 from optuna.samplers import BaseSampler, CmaEsSampler, NSGAIISampler, RandomSampler, TPESampler
 from optuna.study import Study
 from optuna.trial import FrozenTrial, Trial, TrialState
+from sqlalchemy.exc import SQLAlchemyError
 
 from autotune.core.errors import SearchError
 from autotune.search.objectives.base import Objective
 from autotune.search.objectives.constraints import Constraint
 from autotune.search.problem import Problem
 from autotune.search.result import TrialRow
-from autotune.search.setting import Setting
+from autotune.search.setting import LRU_SETTING, Setting
 from autotune.search.space import SearchSpace
 
 # Settings drawn before the first of them is told: fixed, so that the result does not depend on how many workers run.
 BATCH = 2
 _CONSTRAINTS = "constraints"
+_MARK = "search"
 _SETTING = "setting"
 Progress = Callable[[TrialRow, TrialRow], None]
 
@@ -66,28 +70,47 @@ def run_study(
 ) -> list[TrialRow]:
     """Try settings on a problem; LRU's own is trial 0.
 
-    The same plan gives the same trials, whatever the number of workers. A stored study goes on where it stopped.
+    The same plan gives the same trials, whatever the number of workers and however often a stored study was
+    interrupted: it goes on where it stopped, beginning with what was being evaluated then.
 
     Returns:
         All trials of the study, in order.
 
     Raises:
-        SearchError: the sampler is unknown, or a stored study belongs to another problem.
+        SearchError: the sampler is unknown, or a stored study belongs to another search or cannot be read or written.
     """
-    study = _open(plan, problem, bool(constraints))
-    if not study.trials:
-        for setting in (Setting(), *plan.first):
-            study.enqueue_trial(space.parameters_of(setting))
-    done = [row for row in map(_row(plan.sampler), study.trials) if row]
-    with _pool(plan.workers, problem, objective, constraints) as evaluate:
+    with _storage_errors(plan), _pool(plan.workers, problem, objective, constraints) as evaluate:
+        study = _open(plan, _mark(problem, space, objective, plan, constraints))
+        if not study.trials:
+            for setting in (problem.own_setting, *plan.first):
+                study.enqueue_trial(space.parameters_of(setting))
+        done = [row for row in map(_row(plan.sampler), study.trials) if row]
         while len(done) < plan.trials:
-            asked = [study.ask() for _ in range(min(BATCH, plan.trials - len(done)))]
-            settings = [space.draw(trial) for trial in asked]
-            for trial, setting, outcome in zip(asked, settings, evaluate(settings), strict=True):
+            batch = _next_batch(study, space, plan, len(done), constrained=bool(constraints))
+            outcomes = evaluate([setting for _, setting in batch])
+            for (trial, setting), outcome in zip(batch, outcomes, strict=True):
                 done.append(_tell(study, trial, setting, outcome, plan.sampler))
                 if on_trial:
                     on_trial(done[-1], best_of(done))
-    return done
+    return sorted(done, key=lambda row: row.number)
+
+
+def _next_batch(
+    study: Study, space: SearchSpace, plan: StudyPlan, n_done: int, *, constrained: bool
+) -> list[tuple[Trial, Setting]]:
+    """The trials to evaluate next: those that an interruption left without a value, then new ones.
+
+    Every trial is drawn with a seed of its own, so that a study which goes on draws what it would have drawn.
+    """
+    left = [trial._trial_id for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))]
+    end = min(plan.trials, -(-max(n_done + len(left), n_done + 1) // BATCH) * BATCH)
+    batch = []
+    for position in range(max(len(left), end - n_done)):
+        study.sampler = _sampler(plan, n_done + position, constrained=constrained)
+        trial = Trial(study, left[position]) if position < len(left) else study.ask()
+        drawn = space.draw(trial)
+        batch.append((trial, drawn if trial.number else LRU_SETTING))
+    return batch
 
 
 def best_of(rows: list[TrialRow]) -> TrialRow:
@@ -102,10 +125,11 @@ def parameter_importance(rows: list[TrialRow], space: SearchSpace, seed: int) ->
     Source: fANOVA (Hutter et al., 2014) as implemented in Optuna.
     """
     names = space.moving()
-    if len(names) < 2 or len(rows) < 4:
+    tried = [row for row in rows if not row.setting.changes_nothing]  # LRU itself is no point of the space
+    if len(names) < 2 or len(tried) < 4 or len({row.value for row in tried}) == 1:
         return ()
     study = optuna.create_study()
-    for row in rows:
+    for row in tried:
         study.add_trial(_as_frozen(row, space))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
@@ -158,39 +182,72 @@ def _pool(
         yield lambda settings: list(executor.map(_work_on, settings))
 
 
-def _open(plan: StudyPlan, problem: Problem, constrained: bool) -> Study:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-        sampler = _sampler(plan, constrained)
-    study = optuna.create_study(
-        sampler=sampler, storage=plan.storage, study_name=plan.study_name, load_if_exists=plan.storage is not None
-    )
-    mark = json.dumps([problem.trace.provenance.sha256, problem.trace.n_requests, list(problem.engine.capacities)])
-    known = study.user_attrs.get("problem", mark)
-    if known != mark:
+@contextmanager
+def _storage_errors(plan: StudyPlan) -> Iterator[None]:
+    """Say in one line what is wrong with a stored study, or that a process died."""
+    try:
+        yield
+    except (SQLAlchemyError, optuna.exceptions.StorageInternalError) as error:
+        reason = str(error.__cause__ or error).splitlines()[0]
         raise SearchError(
-            "a stored study goes on with the problem it was begun for",
-            got=f"study {plan.study_name!r} of another trace or other capacities",
-            remedy="give another --study name",
+            "a study is kept in an SQLite file that can be read and written",
+            got=f"{plan.storage}: {reason}",
+            remedy="give another --study file in a folder that exists",
+        ) from error
+    except BrokenProcessPool as error:
+        raise SearchError(
+            "the processes of the search must live until its end",
+            got="one that was killed, perhaps for want of memory",
+            remedy="use --workers 1",
+        ) from error
+
+
+def _open(plan: StudyPlan, mark: str) -> Study:
+    study = optuna.create_study(
+        storage=plan.storage, study_name=plan.study_name, load_if_exists=plan.storage is not None
+    )
+    if study.user_attrs.get(_MARK, mark) != mark:
+        raise SearchError(
+            "a stored study goes on with the search it was begun for",
+            got=f"study {plan.study_name!r} of another trace, engine, cost model, objective or search space",
+            remedy="give another --study file",
         )
-    study.set_user_attr("problem", mark)
+    study.set_user_attr(_MARK, mark)
     return study
+
+
+def _mark(
+    problem: Problem,
+    space: SearchSpace,
+    objective: Objective,
+    plan: StudyPlan,
+    constraints: tuple[Constraint, ...],
+) -> str:
+    """Hash over everything that the value of a setting, or the order in which settings are tried, depends on."""
+    limits = [limit.__qualname__ for limit in constraints]
+    past = (problem.trace.provenance, problem.trace.n_requests, problem.trace.span_s)
+    parts = (past, problem.engine, problem.costs, problem.ranked, problem.queue, repr(objective), limits, plan.first)
+    return hashlib.sha256(f"{parts}{space.model_dump_json()}".encode()).hexdigest()
 
 
 def _constraints_of(trial: FrozenTrial) -> tuple[float, ...]:
     return tuple(trial.user_attrs.get(_CONSTRAINTS, ()))
 
 
-def _sampler(plan: StudyPlan, constrained: bool) -> BaseSampler:
+def _sampler(plan: StudyPlan, number: int, *, constrained: bool) -> BaseSampler:
+    """The sampler that draws trial ``number``."""
     limits = _constraints_of if constrained else None
-    if plan.sampler == "tpe":
-        return TPESampler(seed=plan.seed, multivariate=True, constant_liar=True, constraints_func=limits)
-    if plan.sampler == "random":
-        return RandomSampler(seed=plan.seed)
-    if plan.sampler == "cmaes":
-        return CmaEsSampler(seed=plan.seed, warn_independent_sampling=False)
-    if plan.sampler == "nsga2":
-        return NSGAIISampler(seed=plan.seed, population_size=max(4, min(50, plan.trials // 4)), constraints_func=limits)
+    seed = int(np.random.SeedSequence((plan.seed, number)).generate_state(1)[0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        if plan.sampler == "tpe":
+            return TPESampler(seed=seed, multivariate=True, constant_liar=True, constraints_func=limits)
+        if plan.sampler == "random":
+            return RandomSampler(seed=seed)
+        if plan.sampler == "cmaes":
+            return CmaEsSampler(seed=seed, warn_independent_sampling=False)
+        if plan.sampler == "nsga2":
+            return NSGAIISampler(seed=seed, population_size=max(4, min(50, plan.trials // 4)), constraints_func=limits)
     raise SearchError("a sampler is known by name", got=repr(plan.sampler), remedy="known: tpe, random, cmaes, nsga2")
 
 
@@ -205,7 +262,7 @@ def _tell(study: Study, trial: Trial, setting: Setting, outcome: Outcome, name: 
 def _row(name: str) -> Callable[[FrozenTrial], TrialRow | None]:
     def convert(trial: FrozenTrial) -> TrialRow | None:
         if trial.state is not TrialState.COMPLETE or trial.value is None:
-            return None  # a crash between ask and tell leaves a trial without a value; it is asked anew
+            return None  # waiting, or left without a value by an interruption
         stored = dict(trial.user_attrs[_SETTING])
         setting = Setting(**{**stored, "admission": type(Setting().admission)(stored["admission"])})
         feasible = all(limit <= 0.0 for limit in _constraints_of(trial))

@@ -14,11 +14,11 @@ from autotune.core.settings import Settings
 from autotune.core.shapes import ModelShape
 from autotune.core.trace import Trace
 from autotune.search import comparison, evidence, publishing
-from autotune.search.choice import Judged, Split, Verdict, decide, gain_of, judge, lru_engine, split_in_time
+from autotune.search.choice import Goal, Judged, Split, Verdict, choose, split_in_time
 from autotune.search.objectives.base import Objective
 from autotune.search.objectives.constraints import Constraint
 from autotune.search.problem import Evaluation, Problem
-from autotune.search.result import Interval, PolicyRow, TierSizes, TraceSummary, TrialRow, TuneResult
+from autotune.search.result import PolicyRow, TierSizes, TraceSummary, TrialRow, TuneResult
 from autotune.search.setting import LRU_SETTING, Setting
 from autotune.search.space import SearchSpace
 from autotune.search.study import StudyPlan, best_of, parameter_importance, run_study
@@ -85,16 +85,16 @@ def tune(task: TuneTask, clock: Clock, on_progress: Progress | None = None) -> T
     split = split_in_time(task.problem, settings.search.train_frac)
     rows = _search(task, split, settings.search.sampler, on_progress)
     rivals = _search(task, split, "random", on_progress) if _wants_rival(settings) else []
-    lru = split.whole.evaluate_engine(lru_engine(split), split.held_out, split.whole.queue)
-    best = best_of(rows).setting
-    judged, verdict = _choose(split, best, lru, settings)
-    contenders = {"tuned": judged.engine}
-    if judged.setting != best:
-        contenders["best found, not published"] = split.past.configure(best)
+    lru, best = split.judge(LRU_SETTING), split.judge(best_of(rows).setting)
+    goal = Goal(task.objective, task.constraints, MIN_GAIN_FRAC)
+    judged, verdict = choose(split, best, lru, goal, settings.validation, settings.search.seed)
+    contenders = {"tuned": judged.evaluation}
+    if judged.setting != best.setting:
+        contenders["best found, not published"] = best.evaluation
     if rivals:
-        contenders["random search"] = split.past.configure(best_of(rivals).setting)
-    table, _ = comparison.compare(split, lru, contenders, settings.search.workers)
-    result = _describe(task, split, judged, verdict, lru, table, [*rows, *rivals])
+        contenders["random search"] = split.judge(best_of(rivals).setting).evaluation
+    table = comparison.compare(split, lru.evaluation, contenders, settings.search.workers)
+    result = _describe(task, split, judged, verdict, lru.evaluation, table, [*rows, *rivals])
     return replace(result, wall_s=clock.monotonic_s() - started_s)
 
 
@@ -121,17 +121,6 @@ def _search(task: TuneTask, split: Split, sampler: str, on_progress: Progress | 
     return run_study(split.past, task.space, task.objective, plan, task.constraints, report)
 
 
-def _choose(split: Split, setting: Setting, lru: Evaluation, settings: Settings) -> tuple[Judged, Verdict]:
-    """The setting if it may be published, else LRU."""
-    rules, seed = settings.validation, settings.search.seed
-    judged = judge(split, setting, lru, rules, seed)
-    past_gain = gain_of(split.past.evaluate(setting), split.past.baseline, rules, seed)
-    verdict = decide(past_gain, judged.gain_frac, MIN_GAIN_FRAC)
-    if verdict.publish and not setting.is_lru:
-        return judged, verdict
-    return Judged(LRU_SETTING, lru_engine(split), lru, Interval(0.0, 0.0, 0.0)), verdict
-
-
 def _describe(
     task: TuneTask,
     split: Split,
@@ -142,19 +131,18 @@ def _describe(
     trials: list[TrialRow],
 ) -> TuneResult:
     settings = task.settings
-    gap = next(row.gap_closed_frac for row in table if row.name == "tuned") if not judged.setting.is_lru else None
+    stays = judged.setting.changes_nothing
+    gap = None if stays else next(row.gap_closed_frac for row in table if row.name == "tuned")
     marginal = evidence.marginal_values(split, judged)
     horizon_s = split.past.turnover_s()
-    reuse = evidence.reuse_steps(split.past.trace, horizon_s)
-    document = publishing.make_document(
-        split, judged, lru, gap, evidence.prices(marginal, reuse, horizon_s), task.model, settings, settings.search.trials
-    )
+    prices = evidence.prices(marginal, evidence.reuse_steps(split.past.trace, horizon_s), horizon_s)
     searched = [row for row in trials if row.study == settings.search.sampler]
+    document = publishing.make_document(split, judged, lru, gap, prices, task.model, settings, len(searched))
     cache, engine = judged.evaluation.cache, judged.engine
     return TuneResult(
         document=document,
-        verdict=verdict_of(judged, gap, verdict, table),
-        chosen="lru" if judged.setting.is_lru else "rank",
+        verdict=verdict_of(judged, gap, verdict),
+        chosen="lru" if stays else "tuned lru" if judged.setting.is_lru else "rank",
         reason=verdict.reason,
         setting=judged.setting,
         gain_frac=judged.gain_frac,

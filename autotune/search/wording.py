@@ -5,12 +5,11 @@ from __future__ import annotations
 from autotune.core.settings import Settings
 from autotune.core.types import Timing
 from autotune.search.choice import Judged, Split, Verdict
-from autotune.search.result import PolicyRow
 
 
-def verdict_of(judged: Judged, gap_closed_frac: float | None, verdict: Verdict, rows: tuple[PolicyRow, ...]) -> str:
+def verdict_of(judged: Judged, gap_closed_frac: float | None, verdict: Verdict) -> str:
     """What to do, in one sentence."""
-    if judged.setting.is_lru:
+    if judged.setting.changes_nothing:
         return f"Stay with LRU: {verdict.reason}"
     gain = judged.gain_frac
     gap = f", {100 * gap_closed_frac:.0f} % of what a clairvoyant could save" if gap_closed_frac is not None else ""
@@ -36,7 +35,8 @@ def assumptions_of(split: Split, settings: Settings) -> tuple[str, ...]:
         partial,
         f"the {split.whole.ranked.name.lower()} tier is ranked; every other tier is "
         f"{engine.device_policy.name if split.whole.ranked else engine.host_policy.name}",
-        f"the first {100 * settings.search.train_frac:g} % of the time was tuned on, caches are warm when judging begins",
-        f"bounds cover the gain with {100 * settings.validation.confidence:g} % confidence, from a block bootstrap over "
-        f"{settings.validation.bootstrap_windows} windows",
+        f"the first {100 * settings.search.train_frac:g} % of the time was tuned on, and caches are warm when judging "
+        "begins",
+        f"bounds cover the gain with {100 * settings.validation.confidence:g} % confidence, "
+        f"from a block bootstrap over {settings.validation.bootstrap_windows} windows",
     )

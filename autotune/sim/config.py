@@ -10,6 +10,7 @@ from autotune.core.eviction import PolicySpec
 from autotune.core.types import StoreMode, Timing
 
 DEFAULT_ITL_S = 0.008
+MAX_BLOCKS = 2**31 - 1  # block ids are int32
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,21 +51,39 @@ class CacheConfig:
         """Refuse combinations that mean nothing.
 
         Raises:
-            SimulationError: a capacity is negative, there is a disk but no host, or chunks meet a mode without them.
+            SimulationError: a value is out of range, there is a disk but no host, or chunks meet a mode or a tier
+                that has no place for them.
         """
+        self._check_capacities()
+        self._check_chunks()
+        if self.min_load_blocks < 0 or not 0.0 <= self.itl_s < float("inf"):
+            raise SimulationError(
+                "a shortest load and seconds per output token are not negative",
+                got=f"min_load_blocks={self.min_load_blocks}, itl_s={self.itl_s}",
+            )
+
+    def _check_capacities(self) -> None:
         if self.device_blocks < 1:
             raise SimulationError("the device holds at least one block", got=self.device_blocks, remedy="raise it")
-        if self.host_blocks < 0 or self.disk_blocks < 0:
-            raise SimulationError("a capacity is not negative", got=(self.host_blocks, self.disk_blocks))
+        if min(self.capacities) < 0 or max(self.capacities) > MAX_BLOCKS:
+            raise SimulationError(f"a tier holds 0 to {MAX_BLOCKS:,} blocks", got=self.capacities)
         if self.disk_blocks and not self.host_blocks:
             raise SimulationError(
                 "a disk tier takes what the host evicts", got="no host tier", remedy="give --host-gib or --host-blocks"
             )
+
+    def _check_chunks(self) -> None:
         if self.chunk_blocks < 1 or (self.chunk_blocks > 1 and self.store_mode is not StoreMode.EAGER):
             raise SimulationError(
                 "chunks of several blocks are stored when they are computed",
                 got=f"chunk_blocks={self.chunk_blocks} with store mode {self.store_mode}",
                 remedy="use --store eager, or chunks of one block",
+            )
+        if any(0 < blocks < self.chunk_blocks for blocks in (self.host_blocks, self.disk_blocks)):
+            raise SimulationError(
+                f"a tier that stores chunks of {self.chunk_blocks} blocks holds at least one of them",
+                got=f"{self.host_blocks} blocks on the host and {self.disk_blocks} on disk",
+                remedy="use smaller chunks or larger tiers",
             )
 
     @property

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.core.costs import CostProfile
+from autotune.core.state import TierState
 from autotune.core.trace import Trace, chain_parents
 from autotune.core.types import StoreMode, Tier, Timing
 from autotune.core.units import NS_PER_S
@@ -15,7 +16,13 @@ from autotune.sim.loop import EAGER, EXCLUSIVE, LAZY, Rules, run_instant
 from autotune.sim.reference import ReferenceCache
 from autotune.sim.result import CacheResult
 from autotune.sim.service import run_service
-from autotune.sim.stream import block_depths, chunk_parents, make_stream, without_partial_blocks
+from autotune.sim.stream import (
+    block_depths,
+    chunk_parents,
+    make_stream,
+    require_distinct_blocks,
+    without_partial_blocks,
+)
 
 _STORE_CODES = {StoreMode.EAGER: EAGER, StoreMode.LAZY: LAZY, StoreMode.EXCLUSIVE: EXCLUSIVE}
 
@@ -26,10 +33,12 @@ def simulate_cache(trace: Trace, config: CacheConfig, costs: CostProfile) -> Cac
     Policies without a compiled twin run in the plain loop, which gives the same counts, slowly.
 
     Raises:
-        TraceError: the trace carries no blocks.
+        TraceError: the trace carries no blocks, or a request that would pin a block twice.
         PolicyError: a policy's parameters are not valid.
     """
     trace.require_blocks()
+    if config.timing is Timing.SERVICE:
+        require_distinct_blocks(trace)
     if config.full_blocks:
         trace = without_partial_blocks(trace)
     if not all(tiers.has_compiled_twin(spec) for spec in config.policies):
@@ -60,7 +69,8 @@ def simulate_plainly(trace: Trace, config: CacheConfig, costs: CostProfile) -> C
 def make_result(
     trace: Trace, config: CacheConfig, costs: CostProfile, out: npt.NDArray[np.int32], wait_ns: npt.NDArray[np.int64]
 ) -> CacheResult:
-    """Name the columns of the loop's output."""
+    """Name the columns of the loop's output; what the tiers below the device count in chunks becomes blocks."""
+    chunk = config.chunk_blocks
     return CacheResult(
         trace=trace,
         config=config,
@@ -68,18 +78,16 @@ def make_result(
         device_hit=out[:, columns.DEVICE_HIT],
         host_hit=out[:, columns.HOST_HIT],
         disk_hit=out[:, columns.DISK_HIT],
-        stored=out[:, columns.STORED],
-        stored_disk=out[:, columns.STORED_DISK],
+        stored=out[:, columns.STORED] * chunk,
+        stored_disk=out[:, columns.STORED_DISK] * chunk,
         evicted_device=out[:, columns.EVICTED_DEVICE],
-        evicted_host=out[:, columns.EVICTED_HOST],
+        evicted_host=out[:, columns.EVICTED_HOST] * chunk,
         oversized=out[:, columns.OVERSIZED],
         wait_s=wait_ns / NS_PER_S,
     )
 
 
-def make_tiers(
-    trace: Trace, config: CacheConfig, costs: CostProfile
-) -> tuple[tiers.TierState, tiers.TierState, tiers.TierState]:
+def make_tiers(trace: Trace, config: CacheConfig, costs: CostProfile) -> tuple[TierState, TierState, TierState]:
     """Empty states of device, host and disk."""
     parents, depths = chain_parents(trace), block_depths(trace)
     states = []
@@ -108,4 +116,5 @@ def make_rules(trace: Trace, config: CacheConfig, costs: CostProfile) -> Rules:
         load_latency_s=costs.load_latency_s,
         disk_bytes_per_s=costs.disk_bytes_per_s,
         disk_latency_s=costs.disk_latency_s,
+        disk_path_bytes_per_s=tiers.disk_path_bytes_per_s(costs),
     )

@@ -17,8 +17,9 @@ from autotune.core.decide import policy_codes as codes
 from autotune.core.state import (
     CAPACITY,
     INSERTED_BY,
+    KEY_SEQUENCE,
     KIND,
-    NEWCOMERS,
+    N_VICTIMS,
     NEXT_USE,
     NOW_NS,
     PINS,
@@ -33,7 +34,6 @@ from autotune.sim.columns import (
     EVICTED_DEVICE,
     EVICTED_HOST,
     HOST_HIT,
-    OVERSIZED,
     STORED,
     STORED_DISK,
 )
@@ -42,10 +42,10 @@ from autotune.sim.stream import Stream
 _kernels = registry.load(registry.KERNELS, "tier")
 _compiled = _kernels.compiled
 _refresh = _kernels.refresh
-_evict = _kernels.evict
 _admits_demoted = _kernels.admits_demoted
 _demote = _kernels.demote
 _remove = _kernels.remove
+_shrink = _kernels.shrink
 is_resident = _kernels.is_resident
 _load_pays = _kernels.load_pays
 
@@ -63,6 +63,14 @@ class Rules(NamedTuple):
         min_load_blocks: Shorter runs are recomputed instead of loaded.
         check_break_even: Whether a load that takes longer than recomputing is refused.
         block_tokens: Tokens per block.
+        block_bytes: Bytes per block.
+        linear_s: Prefill seconds per token.
+        quadratic_s: Prefill seconds per pair of tokens.
+        load_bytes_per_s: Bandwidth of the link from the host.
+        load_latency_s: Fixed seconds per load from the host.
+        disk_bytes_per_s: Bandwidth of the disk.
+        disk_latency_s: Fixed seconds per read from disk.
+        disk_path_bytes_per_s: Bandwidth of disk and link one after the other.
     """
 
     store_mode: int
@@ -77,6 +85,7 @@ class Rules(NamedTuple):
     load_latency_s: float
     disk_bytes_per_s: float
     disk_latency_s: float
+    disk_path_bytes_per_s: float
 
 
 @_compiled
@@ -107,7 +116,13 @@ def _run_below(tier: TierState, ids: npt.NDArray[np.int32], lo: int, hi: int, st
 
 @_compiled
 def lookup(
-    stream: Stream, r: int, device: TierState, host: TierState, disk: TierState, rules: Rules, out: npt.NDArray[np.int32]
+    stream: Stream,
+    r: int,
+    device: TierState,
+    host: TierState,
+    disk: TierState,
+    rules: Rules,
+    out: npt.NDArray[np.int32],
 ) -> None:
     """Fill in what request ``r`` finds on each tier."""
     lo, hi = stream.offsets[r], stream.offsets[r + 1]
@@ -120,7 +135,9 @@ def lookup(
     out[r, HOST_HIT] = on_host
     start = on_device + on_host
     on_disk = _run_below(disk, stream.ids, lo, hi, start, limit, rules.chunk_blocks)
-    if on_disk > 0 and _pays(stream, r, start, on_disk, rules, rules.disk_bytes_per_s, rules.disk_latency_s):
+    # What comes from disk crosses the link too; only a load from the host has paid the link's latency already.
+    latency_s = rules.disk_latency_s + (0.0 if on_host > 0 else rules.load_latency_s)
+    if on_disk > 0 and _pays(stream, r, start, on_disk, rules, rules.disk_path_bytes_per_s, latency_s):
         out[r, DISK_HIT] = on_disk
 
 
@@ -139,6 +156,7 @@ def _pays(stream: Stream, r: int, start: int, n: int, rules: Rules, bytes_per_s:
 
 @_compiled
 def set_context(tier: TierState, now_ns: int, r: int) -> None:
+    """Tell a tier what time it is and whose turn."""
     tier.ints[NOW_NS] = now_ns
     tier.ints[REQUEST] = r
 
@@ -159,24 +177,32 @@ def _hand_down(
 
 @_compiled
 def shrink_host(
-    host: TierState, disk: TierState, r: int, next_use_of: npt.NDArray[np.int64], out: npt.NDArray[np.int32]
+    host: TierState,
+    disk: TierState,
+    r: int,
+    since: int,
+    next_use_of: npt.NDArray[np.int64],
+    out: npt.NDArray[np.int32],
 ) -> None:
     """Evict from host and disk down to capacity.
 
-    Under marginal admission a block that would leave in the very round that brings it is never stored at all.
+    Under marginal admission a block that would leave in the very round that brings it is never stored at all; the
+    round is what request ``r`` did after access number ``since``.
     """
     marginal = host.ints[KIND] == codes.RANK and host.params[_ADMISSION] == _MARGINAL
-    while host.ints[SIZE] > host.ints[CAPACITY]:
-        b = _evict(host)
-        if marginal and host.keys[b, INSERTED_BY] == r:
-            out[r, STORED] -= 1
-            continue
-        out[r, EVICTED_HOST] += 1
-        _hand_down(disk, b, r, next_use_of, out, STORED_DISK)
-    host.ints[NEWCOMERS] = 0
-    while disk.ints[SIZE] > disk.ints[CAPACITY]:
-        _evict(disk)
-    disk.ints[NEWCOMERS] = 0
+    n = N_VICTIMS
+    while n == N_VICTIMS:
+        n = _shrink(host, np.int64(0))
+        for i in range(n):
+            b = host.victims[i]
+            if marginal and host.keys[b, INSERTED_BY] == r and host.keys[b, KEY_SEQUENCE] > since:
+                out[r, STORED] -= 1
+                continue
+            out[r, EVICTED_HOST] += 1
+            _hand_down(disk, b, r, next_use_of, out, STORED_DISK)
+    n = N_VICTIMS
+    while n == N_VICTIMS:
+        n = _shrink(disk, np.int64(0))
 
 
 @_compiled
@@ -189,19 +215,24 @@ def shrink_device(
     next_use_of: npt.NDArray[np.int64],
     out: npt.NDArray[np.int32],
 ) -> None:
-    while device.ints[SIZE] + reserved > device.ints[CAPACITY]:
-        b = _evict(device)
-        if b < 0:
-            break
-        out[r, EVICTED_DEVICE] += 1
+    """Evict from the device until its residents fit beside ``reserved`` blocks; the host is offered what it lacks."""
+    n = N_VICTIMS
+    while n == N_VICTIMS:
+        n = _shrink(device, reserved)
+        out[r, EVICTED_DEVICE] += n
         if rules.store_mode != EAGER:
-            _hand_down(host, b, r, next_use_of, out, STORED)
-    device.ints[NEWCOMERS] = 0
+            for i in range(n):
+                _hand_down(host, device.victims[i], r, next_use_of, out, STORED)
 
 
 @_compiled
 def _refresh_host(
-    stream: Stream, r: int, host: TierState, rules: Rules, next_use_of: npt.NDArray[np.int64], out: npt.NDArray[np.int32]
+    stream: Stream,
+    r: int,
+    host: TierState,
+    rules: Rules,
+    next_use_of: npt.NDArray[np.int64],
+    out: npt.NDArray[np.int32],
 ) -> None:
     lo, hi = stream.offsets[r], stream.offsets[r + 1]
     before = host.ints[SIZE]
@@ -209,8 +240,9 @@ def _refresh_host(
     out[r, STORED] += host.ints[SIZE] - before
     if rules.store_mode == EXCLUSIVE:
         for i in range(hi - 1, lo - 1, -1):
-            if is_resident(host, stream.ids[i]):
-                _remove(host, stream.ids[i])
+            b = np.int64(stream.ids[i])
+            if is_resident(host, b):
+                _remove(host, b)
 
 
 @_compiled
@@ -228,22 +260,24 @@ def become_idle(
 ) -> None:
     """The request's blocks are refreshed on every tier, then the tiers are shrunk, nearest first."""
     lo, hi = stream.offsets[r], stream.offsets[r + 1]
+    since = host.ints[SEQUENCE]
     if next_use_of.shape[0] > 0:
         for i in range(lo, hi):
             next_use_of[stream.ids[i]] = stream.next_use[i]
     set_context(device, now_ns, r)
-    _refresh(device, stream.ids, lo, hi, 1, next_use_of, True)
+    _refresh(device, stream.ids, lo, hi, np.int64(1), next_use_of, np.bool_(True))
     if host.ints[CAPACITY] > 0:
         set_context(host, now_ns, r)
         _refresh_host(stream, r, host, rules, next_use_of, out)
     if disk.ints[CAPACITY] > 0:
         set_context(disk, now_ns, r)
-        _refresh(disk, stream.ids, lo, hi, rules.chunk_blocks, next_use_of, False)
+        _refresh(disk, stream.ids, lo, hi, rules.chunk_blocks, next_use_of, np.bool_(False))
     shrink_device(device, host, reserved, r, rules, next_use_of, out)
-    shrink_host(host, disk, r, next_use_of, out)
+    if host.ints[CAPACITY] > 0:
+        shrink_host(host, disk, r, since, next_use_of, out)
 
 
-@_compiled
+@_kernels.entry
 def run_instant(
     stream: Stream,
     device: TierState,
@@ -270,4 +304,4 @@ def run_instant(
     """
     for r in range(start, stop):
         lookup(stream, r, device, host, disk, rules, out)
-        become_idle(stream, r, stream.arrival_ns[r], 0, device, host, disk, rules, next_use_of, out)
+        become_idle(stream, r, stream.arrival_ns[r], np.int64(0), device, host, disk, rules, next_use_of, out)

@@ -1,10 +1,10 @@
 """Time to first token from arrivals, prefill servers and the link: a queueing model on top of the cache's hits.
 
 Requests are served in order of arrival by identical prefill servers. The host-to-device link carries one load at a
-time, in order. With prefetch depth d, the load of a waiting request may start as soon as at most d requests wait in
-front of it; with d = 0 it starts when a server takes the request up. Load and compute of one request overlap by a
-measured fraction beta, so a request takes ``c + x - beta * min(c, x)`` for c seconds of compute and x seconds of load
-that remain when it starts.
+time, in order. With prefetch depth d, the loads of the first d waiting requests may run before a server takes these
+requests up; with d = 0 a load starts when its request does. Load and compute of one request overlap by a measured
+fraction beta, so a request takes ``c + x - beta * min(c, x)`` for c seconds of compute and x seconds of load that
+remain when it starts.
 
 TTFT means nothing under a load that the servers cannot carry: the queue then grows with the length of the trace. So the
 model refuses an offered load above a limit (0.9 by default) and says what it measured.
@@ -35,7 +35,7 @@ class QueueConfig:
     Attributes:
         servers: Identical prefill servers.
         time_scale: Factor on all arrival times; 2 halves the rate.
-        prefetch_depth: Waiting requests in front of one whose load may already run.
+        prefetch_depth: Waiting requests, from the head of the queue, whose loads may run.
         overlap_frac: beta, share of the shorter of load and compute that is hidden behind the longer.
         ttft_target_s: What counts as good for goodput.
         seed: Spreads arrivals inside a tick of the trace's clock.
@@ -54,7 +54,7 @@ class QueueConfig:
         Raises:
             SimulationError: a value is out of range.
         """
-        if self.servers < 1 or not self.time_scale > 0.0:
+        if self.servers < 1 or not 0.0 < self.time_scale < float("inf"):
             raise SimulationError(
                 "the queue needs at least one server and a positive time scale",
                 got=f"servers={self.servers}, time_scale={self.time_scale}",
@@ -65,6 +65,8 @@ class QueueConfig:
                 "prefetch depth is not negative and the overlap is a fraction",
                 got=f"prefetch_depth={self.prefetch_depth}, overlap_frac={self.overlap_frac}",
             )
+        if not self.ttft_target_s > 0.0:
+            raise SimulationError("a TTFT target is positive", got=f"ttft_target_s={self.ttft_target_s}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,33 +91,51 @@ class QueueResult:
 
 
 def spread_arrivals(trace: Trace, time_scale: float, seed: int) -> Seconds:
-    """``(n_requests,)`` arrival times with requests of one clock tick spread evenly at random over it, in order."""
-    if not trace.tick_s:
-        return trace.arrival_s * time_scale
-    draws = np.random.default_rng(seed).random(trace.n_requests)
-    order = np.lexsort((draws, trace.arrival_s))  # sorts the draws within each tick
-    offset = draws[order]
-    return (trace.arrival_s + offset * trace.tick_s) * time_scale
+    """``(n_requests,)`` arrival times with requests of one clock tick spread evenly at random over it, in order.
 
-
-def offered_load(arrival_s: Seconds, compute_s: Seconds, servers: int) -> float:
-    """Compute seconds per server second over the span of the arrivals."""
-    span_s = float(arrival_s[-1] - arrival_s[0]) if len(arrival_s) > 1 else 0.0
-    return float(compute_s.sum()) / (servers * span_s) if span_s > 0.0 else float("inf")
-
-
-def require_stable(load_frac: float, max_load_frac: float) -> None:
-    """Refuse to report TTFT where LRU alone would not keep up.
+    The tick of a request is the nearest one: a coarse clock that was converted on the way leaves times a little beside
+    its ticks.
 
     Raises:
-        SimulationError: the offered load is above the limit; the remedy names what would bring it down.
+        SimulationError: the seed is negative.
     """
-    if load_frac > max_load_frac:
-        factor = load_frac / max_load_frac
+    if seed < 0:
+        raise SimulationError("a seed is not negative", got=seed)
+    if not trace.tick_s:
+        return trace.arrival_s * time_scale
+    tick = np.rint(trace.arrival_s / trace.tick_s)
+    draws = np.random.default_rng(seed).random(trace.n_requests)
+    offset = draws[np.lexsort((draws, tick))]  # sorted within each tick
+    return (tick + offset) * trace.tick_s * time_scale
+
+
+def offered_load(arrival_s: Seconds, work_s: Seconds, servers: int) -> float:
+    """Seconds of work per server second over the span of the arrivals; the link is one server."""
+    span_s = float(arrival_s[-1] - arrival_s[0]) if len(arrival_s) > 1 else 0.0
+    return float(work_s.sum()) / (servers * span_s) if span_s > 0.0 else float("inf")
+
+
+def require_stable(server_frac: float, link_frac: float, max_load_frac: float) -> None:
+    """Refuse to report TTFT where LRU alone would not keep up.
+
+    Args:
+        server_frac: Offered load of the prefill servers under LRU.
+        link_frac: Offered load of the host link under LRU.
+        max_load_frac: Highest load of either at which latencies mean something.
+
+    Raises:
+        SimulationError: a load is above the limit; the remedy names what would bring it down.
+    """
+    worst = max(server_frac, link_frac)
+    if not worst <= max_load_frac:
+        factor = worst / max_load_frac
+        more, where = f"{factor:.2f} times as many --servers, or ", ""
+        if link_frac > server_frac:
+            more, where = "", " on the host link"
         raise SimulationError(
             f"TTFT is reported only under a stable load, at most {max_load_frac:g} under LRU",
-            got=f"{load_frac:.2f}",
-            remedy=f"use {factor:.2f} times as many --servers, or --time-scale {factor:.2f} times as large",
+            got=f"{worst:.2f}{where}",
+            remedy=f"use {more}--time-scale {factor:.2f} times as large",
         )
 
 
@@ -157,7 +177,7 @@ def _serve(
         start_s[i] = max(arrival_s[i], free_s[server])
         ready_s = start_s[i]
         if load_s[i] > 0.0:
-            # With d waiting requests allowed in front, this load may start once request i - d has been taken up.
+            # Among the first d in the queue from the moment that request i - d is taken up.
             issue_s = arrival_s[i] if prefetch_depth > 0 else start_s[i]
             if 0 < prefetch_depth <= i:
                 issue_s = max(issue_s, start_s[i - prefetch_depth])

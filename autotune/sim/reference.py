@@ -1,13 +1,14 @@
 """The tiered cache in plain Python: what the compiled loop must equal, and what runs plug-in policies without a twin.
 
-It is written for reading. Every rule of :mod:`autotune.sim` is one small method here; a property test holds the compiled
-loop equal to it for all policies and modes.
+It is written for reading. Every rule of :mod:`autotune.sim` is one small method here; a property test holds the
+compiled loop equal to it for all policies and modes.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections import Counter
+from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -39,14 +40,18 @@ class _TierCache:
     """One tier: its policy, and what the loop has to tell it about each block."""
 
     def __init__(
-        self, policy: EvictionPolicy, capacity_blocks: int, parents: npt.NDArray[np.int32], depths: npt.NDArray[np.int32]
+        self,
+        policy: EvictionPolicy,
+        capacity_blocks: int,
+        parents: npt.NDArray[np.int32],
+        depths: npt.NDArray[np.int32],
     ) -> None:
         self.policy = policy
         self.capacity_blocks = capacity_blocks
         self._parents = parents
         self._depths = depths
         self._sequence = 0
-        self.inserted_by: dict[int, int] = {}
+        self.inserted_in: dict[int, int] = {}
 
     def access(self, block: int, time_ns: int, request: int, next_use: int) -> BlockAccess:
         """The next access in order, as the policy sees it."""
@@ -56,7 +61,7 @@ class _TierCache:
 
 
 class ReferenceCache:
-    """State of one simulation; :meth:`run` goes through the requests.
+    """State of one simulation; :meth:`run` goes through the requests, :meth:`steps` stops after each.
 
     Args:
         trace: The trace, already without partial blocks if the engine drops them.
@@ -83,17 +88,29 @@ class ReferenceCache:
         self._host, self._disk = self._tiers[Tier.HOST], self._tiers[Tier.DISK]
         self._pins: Counter[int] = Counter()
         self._next_use: dict[int, int] = {}
+        self._round = 0
         self.out = np.zeros((trace.n_requests, N_COLUMNS), np.int32)
         self.wait_ns = np.zeros(trace.n_requests, np.int64)
 
     def run(self) -> None:
         """Go through all requests."""
+        for _ in self.steps():
+            pass
+
+    def steps(self) -> Iterator[None]:
+        """Go through all requests and stop after each; under service timing, where it starts and where it finishes."""
         if self._config.timing is Timing.SERVICE:
-            self._run_service()
+            yield from self._steps_in_service()
             return
         for r in range(self._trace.n_requests):
             self._lookup(r)
             self._become_idle(r, int(self._stream.arrival_ns[r]))
+            yield
+
+    def residents(self, tier: Tier) -> set[int]:
+        """Blocks that lie on a tier now, those of running requests left out unless they had a place there before."""
+        found = self._tiers[tier]
+        return {block for block in range(self._trace.n_blocks) if found and block in found.policy}
 
     def _blocks(self, r: int) -> list[int]:
         return [int(b) for b in self._trace.blocks_of(r)]
@@ -114,7 +131,9 @@ class ReferenceCache:
         self.out[r, HOST_HIT] = on_host
         start = on_device + on_host
         on_disk = self._run_below(self._disk, blocks, start, limit)
-        if on_disk and self._pays(r, start, on_disk, costs.disk_bytes_per_s, costs.disk_latency_s):
+        # What comes from disk crosses the link too; only a load from the host has paid the link's latency already.
+        latency_s = costs.disk_latency_s + (0.0 if on_host else costs.load_latency_s)
+        if on_disk and self._pays(r, start, on_disk, tiers.disk_path_bytes_per_s(costs), latency_s):
             self.out[r, DISK_HIT] = on_disk
 
     def _present(self, block: int) -> bool:
@@ -150,6 +169,7 @@ class ReferenceCache:
     # Blocks become idle
 
     def _become_idle(self, r: int, now_ns: int, reserved: int = 0) -> None:
+        self._round += 1
         if self._config.is_clairvoyant:
             low, high = self._trace.block_offsets[r], self._trace.block_offsets[r + 1]
             self._next_use.update(zip(self._blocks(r), self._stream.next_use[low:high].tolist(), strict=True))
@@ -172,7 +192,7 @@ class ReferenceCache:
                 tier.policy.touch(access)
             elif may_insert and tier.policy.admits(access):
                 tier.policy.insert(access)
-                tier.inserted_by[blocks[i]] = r
+                tier.inserted_in[blocks[i]] = self._round
             else:
                 tier.policy.refuse(access)
 
@@ -192,7 +212,7 @@ class ReferenceCache:
         access = tier.access(block, now_ns, r, self._next_use.get(block, NEVER))
         if tier.policy.admits_demoted(access):
             tier.policy.demote(access)
-            tier.inserted_by[block] = r
+            tier.inserted_in[block] = self._round
             self.out[r, column] += 1
 
     def _shrink_device(self, now_ns: int, r: int, reserved: int) -> None:
@@ -212,7 +232,7 @@ class ReferenceCache:
         marginal = spec.name == "rank" and dict(spec.params).get("admission", 0.0) == _MARGINAL
         while len(self._host.policy) > self._host.capacity_blocks:
             block = self._host.policy.evict()
-            if marginal and self._host.inserted_by.get(block) == r:
+            if marginal and self._host.inserted_in.get(block) == self._round:
                 self.out[r, STORED] -= 1
                 continue
             self.out[r, EVICTED_HOST] += 1
@@ -222,7 +242,7 @@ class ReferenceCache:
 
     # Service timing
 
-    def _run_service(self) -> None:
+    def _steps_in_service(self) -> Iterator[None]:
         running: list[tuple[int, int]] = []
         now_ns = 0
         for r in range(self._trace.n_requests):
@@ -231,16 +251,20 @@ class ReferenceCache:
                 finish_ns, done = heapq.heappop(running)
                 now_ns = max(now_ns, finish_ns)
                 self._finish(done, finish_ns)
+                yield
             self.wait_ns[r] = now_ns - self._stream.arrival_ns[r]
             self.out[r, OVERSIZED] = self._needed(r) > self._device.capacity_blocks
             self._lookup(r)
             self._pins.update(self._blocks(r))
+            self._round += 1
             self._shrink_device(now_ns, r, self._homeless())
             self._shrink_lower(now_ns, r)
             heapq.heappush(running, (now_ns + self._service_ns(r), r))
+            yield
         while running:
             finish_ns, done = heapq.heappop(running)
             self._finish(done, finish_ns)
+            yield
 
     def _needed(self, r: int) -> int:
         held = {b for b, n in self._pins.items() if n > 0}

@@ -128,9 +128,10 @@ class CacheResult:
 
     def load_s(self) -> Seconds:
         """``(n_requests,)`` seconds of loads; what comes from disk crosses the host link too."""
-        link = self.costs.load_latency_s + (self.host_hit + self.disk_hit) * (self.block_bytes / self.costs.load_bytes_per_s)
+        loaded = self.host_hit + self.disk_hit
+        link = self.costs.load_latency_s + loaded * (self.block_bytes / self.costs.load_bytes_per_s)
         disk = self.costs.disk_latency_s + self.disk_hit * (self.block_bytes / self.costs.disk_bytes_per_s)
-        return np.where(self.host_hit + self.disk_hit > 0, link, 0.0) + np.where(self.disk_hit > 0, disk, 0.0)
+        return np.where(loaded > 0, link, 0.0) + np.where(self.disk_hit > 0, disk, 0.0)
 
     def store_s(self) -> Seconds:
         """``(n_requests,)`` seconds of stores on the device-to-host link, hidden or not."""
@@ -150,7 +151,8 @@ class CacheResult:
         part = slice(start, stop)
         accesses = int(np.diff(self.trace.block_offsets)[part].sum())
         device, host, disk = (int(c[part].sum()) for c in (self.device_hit, self.host_hit, self.disk_hit))
-        saved, load, store = (float(c[part].sum()) for c in (self.recompute_saved_s(), self.load_s(), self.store_exposed_s()))
+        seconds = (self.recompute_saved_s(), self.load_s(), self.store_exposed_s())
+        saved, load, store = (float(column[part].sum()) for column in seconds)
         return Totals(
             requests=len(self.device_hit[part]),
             accesses=accesses,

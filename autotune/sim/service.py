@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.core import registry
-from autotune.core.state import CAPACITY, PINS, TierState
+from autotune.core.state import CAPACITY, PINS, SEQUENCE, TierState
 from autotune.sim.columns import DEVICE_HIT, DISK_HIT, HOST_HIT, OVERSIZED
 from autotune.sim.loop import Rules, become_idle, is_resident, lookup, set_context, shrink_device, shrink_host
 from autotune.sim.stream import Stream
@@ -67,11 +67,11 @@ def _still_homeless(stream: Stream, r: int, device: TierState) -> int:
 @_compiled
 def _service_ns(stream: Stream, r: int, rules: Rules, out: npt.NDArray[np.int32]) -> int:
     """Nanoseconds that the request runs: loads, prefill of what is missing, decode."""
-    found = min(
-        float((out[r, DEVICE_HIT] + out[r, HOST_HIT] + out[r, DISK_HIT]) * rules.block_tokens), float(stream.input_tokens[r])
-    )
+    hits = out[r, DEVICE_HIT] + out[r, HOST_HIT] + out[r, DISK_HIT]
     total = float(stream.input_tokens[r])
-    seconds = _prefill_s(total, rules.linear_s, rules.quadratic_s) - _prefill_s(found, rules.linear_s, rules.quadratic_s)
+    found = min(float(hits * rules.block_tokens), total)
+    linear, quadratic = rules.linear_s, rules.quadratic_s
+    seconds = _prefill_s(total, linear, quadratic) - _prefill_s(found, linear, quadratic)
     loaded = out[r, HOST_HIT] + out[r, DISK_HIT]
     seconds += _transfer_s(loaded * rules.block_bytes, rules.load_bytes_per_s, rules.load_latency_s)
     seconds += _transfer_s(out[r, DISK_HIT] * rules.block_bytes, rules.disk_bytes_per_s, rules.disk_latency_s)
@@ -115,7 +115,7 @@ def _pop(finish_ns: npt.NDArray[np.int64], running: npt.NDArray[np.int64], size:
     return int(first)
 
 
-@_compiled
+@_kernels.entry
 def run_service(
     stream: Stream,
     device: TierState,
@@ -169,8 +169,9 @@ def run_service(
         set_context(device, now_ns, r)
         if host.ints[CAPACITY] > 0:
             set_context(host, now_ns, r)
+        since = host.ints[SEQUENCE]
         shrink_device(device, host, reserved, r, rules, next_use_of, out)
-        shrink_host(host, disk, r, next_use_of, out)
+        shrink_host(host, disk, r, since, next_use_of, out)
         finish_ns[r] = now_ns + _service_ns(stream, r, rules, out)
         _push(finish_ns, running, n_running, r)
         n_running += 1

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.core.decide.keys import NEVER
+from autotune.core.errors import TraceError
 from autotune.core.trace import Trace
 from autotune.core.units import NS_PER_S
 from autotune.sim.config import CacheConfig
@@ -51,6 +52,23 @@ def without_partial_blocks(trace: Trace) -> Trace:
     keep = position < np.repeat(full, lengths)
     offsets = np.concatenate(([0], np.cumsum(full)))
     return replace(trace, block_offsets=offsets, block_ids=trace.block_ids[keep])
+
+
+def require_distinct_blocks(trace: Trace) -> None:
+    """Refuse a request that names a block twice where blocks are pinned: an id stands for a block and its whole prefix.
+
+    Raises:
+        TraceError: there is one.
+    """
+    request = np.repeat(np.arange(trace.n_requests, dtype=np.int64), np.diff(trace.block_offsets))
+    held = np.sort(request * max(1, trace.n_blocks) + trace.block_ids)
+    again = np.flatnonzero(held[1:] == held[:-1])
+    if len(again):
+        raise TraceError(
+            "a request that pins its blocks names each of them once",
+            got=f"request {held[again[0]] // trace.n_blocks} (counted from 0) with a block twice",
+            remedy="correct the trace, or use --timing instant",
+        )
 
 
 def next_uses(trace: Trace) -> npt.NDArray[np.int64]:

@@ -19,11 +19,13 @@ from autotune.core.state import (
     KIND,
     N_BLOCKS,
     N_FLOATS,
+    N_HEAP_COLUMNS,
     N_INTS,
     N_KEY_COLUMNS,
     N_LISTS,
     N_NODE_COLUMNS,
     N_PARAMS,
+    N_VICTIMS,
     NEXT,
     PARENT,
     PREV,
@@ -47,6 +49,11 @@ def tier_context(capacity_blocks: int, tier: Tier, trace: Trace, costs: CostProf
     if tier is not Tier.DEVICE:
         value_s = np.maximum(value_s - costs.block_load_s(trace.block_tokens), 0.0)
     return TierContext(capacity_blocks, tuple(value_s.tolist()))
+
+
+def disk_path_bytes_per_s(costs: CostProfile) -> float:
+    """Bandwidth from disk to the device: what was read from disk crosses the host link afterwards."""
+    return 1.0 / (1.0 / costs.disk_bytes_per_s + 1.0 / costs.load_bytes_per_s)
 
 
 def plain_policy(spec: PolicySpec, context: TierContext) -> EvictionPolicy:
@@ -75,9 +82,10 @@ def empty_tier() -> TierState:
         nodes=np.zeros((0, N_NODE_COLUMNS), np.int32),
         keys=np.zeros((0, N_KEY_COLUMNS), np.int64),
         counts=np.zeros(0),
-        heap=np.zeros(0, np.int32),
+        heap=np.zeros((0, N_HEAP_COLUMNS), np.int64),
         terms=nothing,
         sketch=np.zeros(0, np.uint8),
+        victims=np.zeros(N_VICTIMS, np.int64),
     )
 
 
@@ -117,9 +125,10 @@ def compiled_tier(
         nodes=nodes,
         keys=np.zeros((size, N_KEY_COLUMNS), np.int64),
         counts=np.zeros(size),
-        heap=np.zeros(size, np.int32),
+        heap=np.zeros((size, N_HEAP_COLUMNS), np.int64),
         terms=terms,
         sketch=np.zeros(ROWS * sketch_width(context.capacity_blocks) if spec.name == "wtinylfu" else 0, np.uint8),
+        victims=np.zeros(N_VICTIMS, np.int64),
     )
 
 

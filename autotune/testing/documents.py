@@ -234,6 +234,8 @@ def _provenances() -> st.SearchStrategy[policy.Provenance]:
         itl_s=_SECONDS,
         check_break_even=st.booleans(),
         prefetch_depth=st.integers(0, 2**31),
+        servers=st.none() | _COUNT,
+        time_scale=st.none() | st.floats(1e-6, 1e6),
         baseline_device_blocks=st.none() | _COUNT,
         device_policy=st.none() | _NAME,
     )

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import ClassVar
-
 from autotune.core.decide.rank import decayed_frequency
 from autotune.core.eviction import BlockAccess, TierContext, nothing_pinned
 from autotune_policies.ghosts import Ghosts, Usage
@@ -36,7 +34,7 @@ class KeyedPolicy(ParameterisedPolicy):
     whole prefix, and :meth:`evict` answers -1 once every leaf is pinned.
     """
 
-    leaf_only: ClassVar[bool] = False
+    leaf_only: bool = False
 
     def __init__(self, context: TierContext, **params: float) -> None:
         super().__init__(context, **params)

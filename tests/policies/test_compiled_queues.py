@@ -1,9 +1,10 @@
 from __future__ import annotations
 
+import itertools
 import random
 from dataclasses import dataclass
-from importlib import import_module
-from types import ModuleType
+from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,17 +12,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotune.core import registry
+from autotune.core.decide.policy_codes import CODES
 from autotune.core.decide.sketch import ROWS, sketch_width
 from autotune.core.eviction import BlockAccess, EvictionPolicy, TierContext
 from autotune.core.state import (
     CAPACITY,
     GHOST,
+    KIND,
     N_BLOCKS,
     N_FLOATS,
+    N_HEAP_COLUMNS,
     N_INTS,
     N_KEY_COLUMNS,
     N_LISTS,
     N_NODE_COLUMNS,
+    N_VICTIMS,
     PINS,
     SIZE,
     SLOT,
@@ -29,7 +34,8 @@ from autotune.core.state import (
     TierState,
 )
 from autotune.testing.policies import Round, accesses, chain, round_lists
-from autotune_policies.kernels import lists
+from autotune_policies.kernels import dispatch, lists
+from autotune_policies.kernels.jit import from_python
 from autotune_policies.parameters import ParameterisedPolicy
 
 _ROUND_BLOCKS = 64
@@ -51,12 +57,24 @@ _CASES: list[tuple[str, dict[str, float]]] = [
 ]
 
 
-def _state(params: list[float], capacity_blocks: int, n_blocks: int) -> TierState:
+_NO_NEXT_USE = np.zeros(0, np.int64)
+
+
+_clear_lists = from_python(lists.clear_lists)
+
+
+@cache
+def _kernel(name: str) -> Any:
+    """An operation as the simulator calls it."""
+    return from_python(getattr(dispatch, name))
+
+
+def _state(name: str, params: list[float], capacity_blocks: int, n_blocks: int) -> TierState:
     """The state that a simulator hands to a queue policy, with its scratch columns as they come."""
     nodes = np.zeros((n_blocks + N_LISTS, N_NODE_COLUMNS), np.int32)
     nodes[:, SLOT] = -1
     ints = np.zeros(N_INTS, np.int64)
-    ints[CAPACITY], ints[N_BLOCKS] = capacity_blocks, n_blocks
+    ints[KIND], ints[CAPACITY], ints[N_BLOCKS] = CODES[name], capacity_blocks, n_blocks
     state = TierState(
         ints=ints,
         floats=np.zeros(N_FLOATS),
@@ -64,11 +82,12 @@ def _state(params: list[float], capacity_blocks: int, n_blocks: int) -> TierStat
         nodes=nodes,
         keys=np.zeros((0, N_KEY_COLUMNS), np.int64),
         counts=np.zeros(0),
-        heap=np.zeros(0, np.int32),
+        heap=np.zeros((0, N_HEAP_COLUMNS), np.int64),
         terms=np.zeros(1, np.int64),
         sketch=np.zeros(ROWS * sketch_width(capacity_blocks), np.uint8),
+        victims=np.zeros(N_VICTIMS, np.int64),
     )
-    lists.clear_lists(state)
+    _clear_lists(state)
     return state
 
 
@@ -77,15 +96,13 @@ class _Twins:
     """The plain and the compiled form of a policy, which every call reaches."""
 
     plain: EvictionPolicy
-    kernel: ModuleType
     state: TierState
 
     @classmethod
     def make(cls, name: str, params: dict[str, float], capacity_blocks: int, n_blocks: int) -> _Twins:
         kind: type[ParameterisedPolicy] = registry.load(registry.POLICIES, name)
         values = [params.get(key, default) for key, default in kind.PARAMETERS.items()]
-        kernel = import_module(f"autotune_policies.kernels.{name}")
-        return cls(kind(TierContext(capacity_blocks), **params), kernel, _state(values, capacity_blocks, n_blocks))
+        return cls(kind(TierContext(capacity_blocks), **params), _state(name, values, capacity_blocks, n_blocks))
 
     def holds(self, block: int) -> bool:
         return bool(0 < self.state.nodes[block, WHERE] < GHOST)
@@ -94,35 +111,42 @@ class _Twins:
         for block in blocks:
             self.state.nodes[block, PINS] += by
 
-    def evict(self, pinned: set[int]) -> tuple[int, int]:
+    def evict(self, n_blocks: int, pinned: set[int]) -> tuple[list[int], list[int]]:
+        """Victims of the plain and of the compiled form, of at most ``n_blocks`` that are wanted."""
+        reserved = int(self.state.ints[CAPACITY] - self.state.ints[SIZE]) + n_blocks
         self.pin(pinned, 1)
-        compiled = int(self.kernel.evict(self.state))
+        n = _kernel("shrink")(self.state, reserved)
         self.pin(pinned, -1)
-        return self.plain.evict(pinned.__contains__), compiled
+        victims = (self.plain.evict(pinned.__contains__) for _ in range(n_blocks))
+        return list(itertools.takewhile(lambda b: b >= 0, victims)), self.state.victims[:n].tolist()
 
     def remove(self, block: int) -> None:
         self.plain.remove(block)
-        self.kernel.remove(self.state, block)
+        _kernel("remove")(self.state, block)
+
+    def refresh(self, request: list[BlockAccess], *, may_insert: bool) -> None:
+        """One request, which lists its blocks deepest first, reaches the compiled form."""
+        ids = np.array([access.block for access in reversed(request)], np.int32)
+        _kernel("refresh")(self.state, ids, 0, len(ids), 1, _NO_NEXT_USE, may_insert)
+
+    def n_excess(self) -> int:
+        return max(0, len(self.plain) - self.plain.context.capacity_blocks)
+
+    def same_residents(self) -> bool:
+        return all((b in self.plain) == self.holds(b) for b in range(int(self.state.ints[N_BLOCKS])))
 
 
-def _use(twins: _Twins, request: list[BlockAccess]) -> None:
+def _use(twins: _Twins, request: list[BlockAccess], *, may_insert: bool = True) -> None:
     """Report the accesses of a request to both forms."""
-    plain, kernel, state = twins.plain, twins.kernel, twins.state
+    twins.refresh(request, may_insert=may_insert)
+    plain = twins.plain
     for access in request:
-        b = access.block
-        assert (b in plain) == twins.holds(b)
-        if b in plain:
+        if access.block in plain:
             plain.touch(access)
-            kernel.touch(state, b)
-            continue
-        admits = plain.admits(access)
-        assert admits == (kernel.admits(state, b) if hasattr(kernel, "admits") else True)
-        if admits:
+        elif may_insert and plain.admits(access):
             plain.insert(access)
-            kernel.insert(state, b)
         else:
             plain.refuse(access)
-            kernel.refuse(state, b)
 
 
 def _same_decisions(twins: _Twins, rounds: list[Round]) -> int:
@@ -130,16 +154,13 @@ def _same_decisions(twins: _Twins, rounds: list[Round]) -> int:
     n_evicted = 0
     for r, request in zip(rounds, accesses(rounds), strict=True):
         _use(twins, request)
-        pinned, victim = set(chain(r.pinned_block)), 0
-        while len(twins.plain) > twins.plain.context.capacity_blocks and victim >= 0:
-            victim, compiled = twins.evict(pinned)
-            assert compiled == victim
-            n_evicted += victim >= 0
+        victims, compiled = twins.evict(twins.n_excess(), set(chain(r.pinned_block)))
+        assert compiled == victims
+        n_evicted += len(victims)
         if r.removed_block in twins.plain:
             twins.remove(r.removed_block)
         assert len(twins.plain) == twins.state.ints[SIZE]
-    n_blocks = int(twins.state.ints[N_BLOCKS])
-    assert all((b in twins.plain) == twins.holds(b) for b in range(n_blocks))
+    assert twins.same_residents()
     return n_evicted
 
 
@@ -149,10 +170,10 @@ def test_compiled_equals_plain(name: str, params: dict[str, float], rounds: list
     """Both forms evict the same blocks, whatever is used, pinned and removed."""
     twins = _Twins.make(name, params, capacity_blocks, _ROUND_BLOCKS)
     _same_decisions(twins, rounds)
-    while len(twins.plain):
-        victim, compiled = twins.evict(set())
-        assert compiled == victim
-    assert twins.evict(set()) == (-1, -1)
+    n_left = len(twins.plain)
+    victims, compiled = twins.evict(n_left + 1, set())
+    assert compiled == victims
+    assert len(victims) == n_left
 
 
 @pytest.mark.parametrize(("name", "params"), _CASES)
@@ -180,24 +201,17 @@ def test_compiled_equals_plain_below_another_tier(
 ) -> None:
     """Both forms agree where uses are refused and a block comes down from the nearer tier."""
     twins = _Twins.make(name, params, capacity_blocks, _ROUND_BLOCKS)
-    plain, kernel, state = twins.plain, twins.kernel, twins.state
+    plain, state = twins.plain, twins.state
     for request in accesses(rounds):
-        for access in request:
-            if access.block in plain:
-                plain.touch(access)
-                kernel.touch(state, access.block)
-            else:
-                plain.refuse(access)
-                kernel.refuse(state, access.block)
+        _use(twins, request, may_insert=False)
         came = request[0]
         if came.block in plain:
             continue
         admits = plain.admits_demoted(came)
-        assert admits == (kernel.admits_demoted(state, came.block) if name == "two_hit" else True)
+        assert admits == _kernel("admits_demoted")(state, came.block)
         if admits:
             plain.demote(came)
-            kernel.demote(state, came.block)
-        while len(plain) > capacity_blocks:
-            victim, compiled = twins.evict(set())
-            assert compiled == victim
-    assert all((b in plain) == twins.holds(b) for b in range(_ROUND_BLOCKS))
+            _kernel("demote")(state, came.block)
+        victims, compiled = twins.evict(twins.n_excess(), set())
+        assert compiled == victims
+    assert twins.same_residents()

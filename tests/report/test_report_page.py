@@ -278,6 +278,22 @@ def test_lru_chosen_says_to_stay(lru_result: TuneResult) -> None:
     assert "LRU was chosen, so there is no difference to see" in outline.words
 
 
+def test_lru_chosen_says_what_is_left(lru_result: TuneResult, bare_result: TuneResult) -> None:
+    """Where LRU stays, the page says what knowing the future would save; without a bound it claims no gap."""
+    words = Outline(render_report(replace(lru_result, gap_closed_frac=None))).words
+    costs_s = {row.name: row.cost_s for row in lru_result.rows}
+    saves = 100 * (1 - costs_s["clairvoyant"] / costs_s["lru"])
+    assert f"a policy that knows the future would save {saves:.1f}\N{NO-BREAK SPACE}% of LRU's cost" in words
+    assert "would save" not in Outline(render_report(bare_result)).words
+
+
+def test_commands_can_be_pasted(result: TuneResult) -> None:
+    """The page's command verifies on all traces of the run, each with an option of its own."""
+    several = replace(result, trace=replace(result.trace, name="mooncake:a.jsonl + mooncake:b.jsonl"))
+    command = "kv-autotune verify policy.yaml --trace mooncake:a.jsonl --trace mooncake:b.jsonl"
+    assert command in Outline(render_report(several)).words
+
+
 def test_bare_result_makes_a_whole_page(bare_result: TuneResult) -> None:
     """Without a host, curves, windows, trials, gap or provenance, every section is there and says what is missing."""
     outline = Outline(render_report(bare_result))

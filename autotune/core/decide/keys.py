@@ -33,8 +33,10 @@ def seconds_density_key(value_ns: int, request: int, next_use: int) -> int:
     Args:
         value_ns: Seconds saved by a hit, in nanoseconds.
         request: Index of the request that made the last access.
-        next_use: Index of the next request that will touch the block.
+        next_use: Index of the next request that will touch the block; it may run already, for it counts as a use when
+            it finishes, and the block then has to stay for one request.
     """
     if next_use >= NEVER:
         return -1
-    return round_half_up(value_ns * DENSITY_SCALE / (next_use - request))
+    wait = next_use - request if next_use > request else 1
+    return round_half_up(value_ns * DENSITY_SCALE / wait)

@@ -45,9 +45,14 @@ def rank_ns(last_access_ns: int, weight_ns: float, frequency: float, value_term_
         frequency: Decayed frequency at that access, at least 1.
         value_term_ns: ``w * cost_weight * log2(value of the block at its depth)``, constant per depth.
     """
+    return last_access_ns + frequency_term_ns(weight_ns, frequency) + value_term_ns
+
+
+def frequency_term_ns(weight_ns: float, frequency: float) -> int:
+    """The part of a rank that the frequency contributes, in nanoseconds: ``w * log2(frequency)``."""
     if weight_ns == 0.0:
-        return last_access_ns
-    return last_access_ns + round_half_up(weight_ns * log2_exactly_rounded_ops(frequency)) + value_term_ns
+        return 0
+    return round_half_up(weight_ns * log2_exactly_rounded_ops(frequency))
 
 
 def value_term_ns(weight_ns: float, cost_weight: float, value_s: float) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from autotune.core.policy.quantities import Count, Frac, Name, Seconds, Text
+from autotune.core.policy.quantities import MAX_RATIO, Count, Frac, Name, Seconds, Text
 from autotune.core.trace import Trace
 from autotune.core.types import Timing
 from autotune.core.validation import Strict
@@ -76,6 +76,12 @@ class SimulationFacts(Strict):
         default=True, description="Whether a run whose load would take longer than its recompute is recomputed."
     )
     prefetch_depth: Count = Field(default=1, description="Waiting requests ahead whose loads may start.")
+    servers: Count | None = Field(
+        default=None, description="Prefill servers of the queueing model; null = waiting times were not modelled."
+    )
+    time_scale: float | None = Field(
+        default=None, gt=0.0, le=MAX_RATIO, description="Factor on the times between arrivals in that model."
+    )
     baseline_device_blocks: Count | None = Field(
         default=None,
         description="Capacity of the device under the baseline, where the search moved the border between device and "

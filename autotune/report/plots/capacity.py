@@ -13,12 +13,14 @@ from autotune.search.result import Curve, TuneResult
 
 _TIERS = ("device", "host", "disk")
 _HITS = (
-    "Each point is a simulation of the held-out part with that much {tier} memory, the rest as budgeted. The space "
-    "between LRU and the clairvoyant, which knows the future, is what a better rule could win without more memory."
+    "Each point is a simulation of the held-out part with that much {tier} memory, the rest as budgeted. The setting "
+    "is the one tuned for your budget: where LRU passes it, tune again for that size. The clairvoyant knows the "
+    "future; the space below it is what a better rule could win without more memory."
 )
 _SECONDS = (
     "The same simulations, counted in seconds that requests did not have to wait: prefill avoided, less loads and "
-    "exposed stores. Where a curve is flat, more {tier} memory buys nothing; below zero, the cache does harm."
+    "exposed stores. Where a curve is flat, more {tier} memory buys nothing; below zero, the cache does harm. This "
+    "clairvoyant counts hits; the table shows the better of that and one that counts seconds."
 )
 _MARGINAL = (
     "What one more GiB would save in each hour of this traffic, under the chosen setting. Buy where the bar is long; a "

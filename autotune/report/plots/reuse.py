@@ -12,8 +12,9 @@ from autotune.report.plots.plot import Plot, mark_x, new_figure
 from autotune.search.result import TraceSummary, TuneResult
 
 _EXPLANATION = (
-    "Of all uses of a block that was there before, how many came after which wait. A dashed line is a tier's turnover, "
-    "the time in which it replaces its whole content: blocks to its right waited longer, and LRU has lost them by then."
+    "Of all uses of a block that was there before, how many came after which wait; a bar at the left end holds those "
+    "at the same moment by the trace's clock. A dashed line is a tier's turnover, the time in which it replaces its "
+    "whole content: blocks to its right waited longer, and LRU has lost them by then."
 )
 _TICKS_S = (0.001, 0.01, 0.1, 1, 10, 60, 600, 3600, 36_000, 86_400, 864_000)
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from autotune.core.state import ABSENT, CAPACITY, GHOST, SIZE, WHERE, TierState
 from autotune_policies.kernels.jit import compiled
-from autotune_policies.kernels.lists import make_newest, oldest, oldest_idle, push_newest, size, unlink
+from autotune_policies.kernels.lists import list_numbers, make_newest, oldest, oldest_idle, push_newest, size, unlink
 
-_ONCE, _OFTEN, _ONCE_GHOSTS, _OFTEN_GHOSTS, _LINE = 0, 1, 2, 3, 4  # lists
+_ONCE, _OFTEN, _ONCE_GHOSTS, _OFTEN_GHOSTS, _LINE = list_numbers(5)  # lists
 _TARGET = 0  # floats
 
 # Values of WHERE: in T1, in T2; waiting, and then in which ghost list the block was found; in B1, in B2.

@@ -6,12 +6,11 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
-from numba import njit
-
 from autotune.core.decide import arithmetic as _arithmetic
 from autotune.core.decide import keys as _keys
 from autotune.core.decide import rank as _rank
 from autotune.core.decide import value as _value
+from autotune_policies.kernels.jit import compiled
 
 # The callees must be compiled before their callers, and be what the callers' globals name: each module's plain
 # functions call each other by name, so the compiled twins are built with those names bound to compiled functions.
@@ -20,17 +19,17 @@ from autotune.core.decide import value as _value
 def _compiled(function: Callable[..., Any], **bound: Any) -> Any:
     twin = FunctionType(function.__code__, {**function.__globals__, **bound}, function.__name__)
     twin.__qualname__ = function.__qualname__
-    return njit(twin)
+    return compiled(twin)
 
 
-log2 = njit(_arithmetic.log2_exactly_rounded_ops)
-exp2 = njit(_arithmetic.exp2_exactly_rounded_ops)
-round_half_up = njit(_rank.round_half_up)
+log2 = compiled(_arithmetic.log2_exactly_rounded_ops)
+exp2 = compiled(_arithmetic.exp2_exactly_rounded_ops)
+round_half_up = compiled(_rank.round_half_up)
 decayed_frequency = _compiled(_rank.decayed_frequency, exp2_exactly_rounded_ops=exp2)
-rank_ns = _compiled(_rank.rank_ns, log2_exactly_rounded_ops=log2, round_half_up=round_half_up)
-prefill_s = njit(_value.prefill_s)
-transfer_s = njit(_value.transfer_s)
+frequency_term_ns = _compiled(_rank.frequency_term_ns, log2_exactly_rounded_ops=log2, round_half_up=round_half_up)
+prefill_s = compiled(_value.prefill_s)
+transfer_s = compiled(_value.transfer_s)
 load_pays = _compiled(_value.load_pays, prefill_s=prefill_s, transfer_s=transfer_s)
 gdsf_key = _compiled(_keys.gdsf_key, round_half_up=round_half_up)
-next_use_key = njit(_keys.next_use_key)
+next_use_key = compiled(_keys.next_use_key)
 seconds_density_key = _compiled(_keys.seconds_density_key, round_half_up=round_half_up)

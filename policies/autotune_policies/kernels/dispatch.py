@@ -9,64 +9,32 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.core.decide import policy_codes as codes
-from autotune.core.state import GHOST, KIND, NEXT_USE, SEQUENCE, WHERE, TierState
-from autotune_policies.kernels import arc, fifo, lru, ranked, s3fifo, sieve, two_hit, wtinylfu
+from autotune.core.state import CAPACITY, GHOST, KIND, SIZE, WHERE, TierState
+from autotune_policies.kernels import arc, lru, ranked, s3fifo, sieve, two_hit, wtinylfu
 from autotune_policies.kernels.decide import load_pays, prefill_s, transfer_s
-from autotune_policies.kernels.jit import compiled
+from autotune_policies.kernels.jit import compiled, entry, step
 
 __all__ = [
     "admits_demoted",
     "compiled",
     "demote",
-    "evict",
+    "entry",
     "is_resident",
     "load_pays",
     "prefill_s",
     "refresh",
     "remove",
+    "shrink",
     "transfer_s",
 ]
 
 _FIRST_RANKED = codes.LFU
 
 
-@compiled
+@step
 def is_resident(s: TierState, b: int) -> bool:
     """Whether a block lies on the tier."""
     return 0 < s.nodes[b, WHERE] < GHOST
-
-
-@compiled
-def touch(s: TierState, b: int) -> None:
-    """A resident block was used."""
-    kind = s.ints[KIND]
-    if kind >= _FIRST_RANKED:
-        ranked.touch(s, b)
-    elif kind == codes.LRU:
-        lru.touch(s, b)
-    elif kind == codes.ARC:
-        arc.touch(s, b)
-    elif kind == codes.S3FIFO:
-        s3fifo.touch(s, b)
-    elif kind == codes.SIEVE:
-        sieve.touch(s, b)
-    elif kind == codes.WTINYLFU:
-        wtinylfu.touch(s, b)
-    elif kind == codes.TWO_HIT:
-        two_hit.touch(s, b)
-    else:
-        fifo.touch(s, b)
-
-
-@compiled
-def admits(s: TierState, b: int) -> bool:
-    """Whether a missing block that was asked for may become resident."""
-    kind = s.ints[KIND]
-    if kind == codes.RANK:
-        return ranked.admits(s, b)
-    if kind == codes.TWO_HIT:
-        return two_hit.admits(s, b)
-    return True
 
 
 @compiled
@@ -81,51 +49,26 @@ def admits_demoted(s: TierState, b: int) -> bool:
 
 
 @compiled
-def insert(s: TierState, b: int) -> None:
-    """A missing block became resident."""
+def demote(s: TierState, b: int) -> None:
+    """A missing block became resident because a nearer tier evicted it."""
     kind = s.ints[KIND]
     if kind >= _FIRST_RANKED:
-        ranked.insert(s, b)
-    elif kind == codes.LRU:
-        lru.insert(s, b)
+        if kind == codes.RANK:
+            ranked.demote(s, b)
+        else:
+            ranked.insert(s, b)
+    elif kind == codes.WTINYLFU:
+        wtinylfu.demote(s, b)
+    elif kind == codes.TWO_HIT:
+        two_hit.demote(s, b)
     elif kind == codes.ARC:
         arc.insert(s, b)
     elif kind == codes.S3FIFO:
         s3fifo.insert(s, b)
     elif kind == codes.SIEVE:
         sieve.insert(s, b)
-    elif kind == codes.WTINYLFU:
-        wtinylfu.insert(s, b)
-    elif kind == codes.TWO_HIT:
-        two_hit.insert(s, b)
     else:
-        fifo.insert(s, b)
-
-
-@compiled
-def demote(s: TierState, b: int) -> None:
-    """A missing block became resident because a nearer tier evicted it."""
-    kind = s.ints[KIND]
-    if kind == codes.RANK:
-        ranked.demote(s, b)
-    elif kind == codes.WTINYLFU:
-        wtinylfu.demote(s, b)
-    elif kind == codes.TWO_HIT:
-        two_hit.demote(s, b)
-    else:
-        insert(s, b)
-
-
-@compiled
-def refuse(s: TierState, b: int) -> None:
-    """A block that is not resident was asked for and stays out."""
-    kind = s.ints[KIND]
-    if kind == codes.RANK:
-        ranked.refuse(s, b)
-    elif kind == codes.WTINYLFU:
-        wtinylfu.refuse(s, b)
-    elif kind == codes.TWO_HIT:
-        two_hit.refuse(s, b)
+        lru.insert(s, b)
 
 
 @compiled
@@ -134,8 +77,6 @@ def remove(s: TierState, b: int) -> None:
     kind = s.ints[KIND]
     if kind >= _FIRST_RANKED:
         ranked.remove(s, b)
-    elif kind == codes.LRU:
-        lru.remove(s, b)
     elif kind == codes.ARC:
         arc.remove(s, b)
     elif kind == codes.S3FIFO:
@@ -147,17 +88,35 @@ def remove(s: TierState, b: int) -> None:
     elif kind == codes.TWO_HIT:
         two_hit.remove(s, b)
     else:
-        fifo.remove(s, b)
+        lru.remove(s, b)
 
 
 @compiled
-def evict(s: TierState) -> int:
+def shrink(s: TierState, reserved: int) -> int:
+    """Evict until ``reserved`` blocks more would fit, or all residents are pinned, or ``victims`` is full.
+
+    Returns:
+        How many blocks left; they stand in ``victims``, in order. If it is full, more may have to leave.
+    """
+    kind = s.ints[KIND]
+    if kind == codes.LRU or kind == codes.FIFO:
+        return lru.shrink(s, reserved)
+    if kind >= _FIRST_RANKED:
+        return ranked.shrink(s, reserved)
+    n = 0
+    while n < s.victims.shape[0] and s.ints[SIZE] + reserved > s.ints[CAPACITY]:
+        b = _evict(s)
+        if b < 0:
+            break
+        s.victims[n] = b
+        n += 1
+    return n
+
+
+@compiled
+def _evict(s: TierState) -> int:
     """Choose a resident that is not pinned, forget it and return it; -1 if there is none."""
     kind = s.ints[KIND]
-    if kind >= _FIRST_RANKED:
-        return ranked.evict(s)
-    if kind == codes.LRU:
-        return lru.evict(s)
     if kind == codes.ARC:
         return arc.evict(s)
     if kind == codes.S3FIFO:
@@ -166,9 +125,7 @@ def evict(s: TierState) -> int:
         return sieve.evict(s)
     if kind == codes.WTINYLFU:
         return wtinylfu.evict(s)
-    if kind == codes.TWO_HIT:
-        return two_hit.evict(s)
-    return fifo.evict(s)
+    return two_hit.evict(s)
 
 
 @compiled
@@ -186,30 +143,48 @@ def refresh(
     Resident ones are touched; missing ones are inserted if ``may_insert`` and the policy admits them, else refused.
     """
     last = lo + ((hi - lo) // stride) * stride - 1
-    if s.ints[KIND] == codes.LRU:
-        _refresh_lru(s, ids, lo, last, stride, may_insert)
-        return
-    for i in range(last, lo - 1, -stride):
-        b = ids[i]
-        s.ints[SEQUENCE] += 1
-        if next_use_of.shape[0] > 0:
-            s.ints[NEXT_USE] = next_use_of[b]
-        if is_resident(s, b):
-            touch(s, b)
-        elif may_insert and admits(s, b):
-            insert(s, b)
-        else:
-            refuse(s, b)
+    kind = s.ints[KIND]
+    if kind == codes.LRU:
+        lru.refresh(s, ids, lo, last, stride, may_insert)
+    elif kind >= _FIRST_RANKED:
+        ranked.refresh(s, ids, lo, last, stride, next_use_of, may_insert)
+    else:
+        for i in range(last, lo - 1, -stride):
+            _use(s, np.int64(ids[i]), may_insert)
 
 
 @compiled
-def _refresh_lru(
-    s: TierState, ids: npt.NDArray[np.int32], lo: int, last: int, stride: int, may_insert: bool
-) -> None:
-    """The same for LRU, the baseline of every run, without a choice of policy per block."""
-    for i in range(last, lo - 1, -stride):
-        b = ids[i]
-        if s.nodes[b, WHERE] != 0:
-            lru.touch(s, b)
+def _use(s: TierState, b: int, may_insert: bool) -> None:
+    kind = s.ints[KIND]
+    resident = is_resident(s, b)
+    if kind == codes.TWO_HIT:
+        if resident:
+            two_hit.touch(s, b)
+        elif may_insert and two_hit.admits(s, b):
+            two_hit.insert(s, b)
+        else:
+            two_hit.refuse(s, b)
+    elif kind == codes.WTINYLFU:
+        if resident:
+            wtinylfu.touch(s, b)
         elif may_insert:
-            lru.insert(s, b)
+            wtinylfu.insert(s, b)
+        else:
+            wtinylfu.refuse(s, b)
+    elif kind == codes.ARC:
+        if resident:
+            arc.touch(s, b)
+        elif may_insert:
+            arc.insert(s, b)
+    elif kind == codes.S3FIFO:
+        if resident:
+            s3fifo.touch(s, b)
+        elif may_insert:
+            s3fifo.insert(s, b)
+    elif kind == codes.SIEVE:
+        if resident:
+            sieve.touch(s, b)
+        elif may_insert:
+            sieve.insert(s, b)
+    elif may_insert and not resident:
+        lru.insert(s, b)

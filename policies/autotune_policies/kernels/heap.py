@@ -1,12 +1,17 @@
 """Indexed binary heap over ``(key, sequence)`` of the blocks of one tier; the root is the next victim.
 
-``HEAP_KEY``/``HEAP_SEQUENCE`` are what the heap was last ordered by. A key that only grew is left where it is and put
-right when it reaches the root, so that a touch costs no heap work: the stored key is a lower bound of the true one.
+A key that only grew is left where it is and put right when it reaches the root, so that a touch costs no heap work:
+what a slot is ordered by is a lower bound of its block's true key. The order lies in the slots rather than with the
+blocks, so that sifting runs over neighbouring memory.
 """
 
 from __future__ import annotations
 
+import numpy as np
+import numpy.typing as npt
+
 from autotune.core.state import (
+    HEAP_BLOCK,
     HEAP_KEY,
     HEAP_SEQUENCE,
     HEAP_SIZE,
@@ -15,103 +20,112 @@ from autotune.core.state import (
     SLOT,
     TierState,
 )
-from autotune_policies.kernels.jit import compiled
+from autotune_policies.kernels.jit import compiled, step
+
+_Heap = npt.NDArray[np.int64]
+_Nodes = npt.NDArray[np.int32]
+
+
+@step
+def _set(heap: _Heap, nodes: _Nodes, slot: int, key: int, sequence: int, b: int) -> None:
+    heap[slot, HEAP_KEY] = key
+    heap[slot, HEAP_SEQUENCE] = sequence
+    heap[slot, HEAP_BLOCK] = b
+    nodes[b, SLOT] = slot
+
+
+@step
+def _is_before(heap: _Heap, slot: int, key: int, sequence: int) -> bool:
+    """Whether a slot comes before ``(key, sequence)``."""
+    other = heap[slot, HEAP_KEY]
+    return other < key or (other == key and heap[slot, HEAP_SEQUENCE] < sequence)
 
 
 @compiled
-def _before(s: TierState, a: int, b: int) -> bool:
-    if s.keys[a, HEAP_KEY] != s.keys[b, HEAP_KEY]:
-        return s.keys[a, HEAP_KEY] < s.keys[b, HEAP_KEY]
-    return s.keys[a, HEAP_SEQUENCE] < s.keys[b, HEAP_SEQUENCE]
-
-
-@compiled
-def _sift_up(s: TierState, slot: int) -> None:
-    b = s.heap[slot]
+def _sift_up(heap: _Heap, nodes: _Nodes, slot: int, key: int, sequence: int, b: int) -> None:
+    """Put a block into the free ``slot`` or above it."""
     while slot > 0:
         parent = (slot - 1) >> 1
-        p = s.heap[parent]
-        if not _before(s, b, p):
+        other = heap[parent, HEAP_KEY]
+        if other < key or (other == key and heap[parent, HEAP_SEQUENCE] <= sequence):
             break
-        s.heap[slot] = p
-        s.nodes[p, SLOT] = slot
+        _set(heap, nodes, slot, other, heap[parent, HEAP_SEQUENCE], heap[parent, HEAP_BLOCK])
         slot = parent
-    s.heap[slot] = b
-    s.nodes[b, SLOT] = slot
+    _set(heap, nodes, slot, key, sequence, b)
 
 
 @compiled
-def _sift_down(s: TierState, slot: int) -> None:
-    size = s.ints[HEAP_SIZE]
-    b = s.heap[slot]
+def _sift_down(heap: _Heap, nodes: _Nodes, size: int, slot: int, key: int, sequence: int, b: int) -> None:
+    """Put a block into the free ``slot`` or below it."""
     while True:
         child = 2 * slot + 1
         if child >= size:
             break
-        if child + 1 < size and _before(s, s.heap[child + 1], s.heap[child]):
+        if child + 1 < size and _is_before(heap, child + 1, heap[child, HEAP_KEY], heap[child, HEAP_SEQUENCE]):
             child += 1
-        c = s.heap[child]
-        if not _before(s, c, b):
+        if not _is_before(heap, child, key, sequence):
             break
-        s.heap[slot] = c
-        s.nodes[c, SLOT] = slot
+        _set(heap, nodes, slot, heap[child, HEAP_KEY], heap[child, HEAP_SEQUENCE], heap[child, HEAP_BLOCK])
         slot = child
-    s.heap[slot] = b
-    s.nodes[b, SLOT] = slot
+    _set(heap, nodes, slot, key, sequence, b)
 
 
-@compiled
-def _order_by_true_key(s: TierState, b: int) -> None:
-    s.keys[b, HEAP_KEY] = s.keys[b, KEY]
-    s.keys[b, HEAP_SEQUENCE] = s.keys[b, KEY_SEQUENCE]
-
-
-@compiled
+@step
 def push(s: TierState, b: int) -> None:
     """Add a block that is not in the heap, ordered by its present key; O(log n)."""
-    _order_by_true_key(s, b)
     slot = s.ints[HEAP_SIZE]
     s.ints[HEAP_SIZE] = slot + 1
-    s.heap[slot] = b
-    _sift_up(s, slot)
+    _sift_up(s.heap, s.nodes, slot, s.keys[b, KEY], s.keys[b, KEY_SEQUENCE], b)
 
 
-@compiled
+@step
 def update(s: TierState, b: int) -> None:
-    """Take note of a changed key: O(1) if it grew, O(log n) if it shrank; nothing if the block is not in the heap."""
-    slot = s.nodes[b, SLOT]
-    if slot < 0:
-        return
-    key = s.keys[b, KEY]
-    if key < s.keys[b, HEAP_KEY] or (key == s.keys[b, HEAP_KEY] and s.keys[b, KEY_SEQUENCE] < s.keys[b, HEAP_SEQUENCE]):
-        _order_by_true_key(s, b)
-        _sift_up(s, slot)
+    """Take note of the changed key of a block in the heap: O(1) if it grew, O(log n) if it shrank."""
+    slot = np.int64(s.nodes[b, SLOT])
+    key, sequence = s.keys[b, KEY], s.keys[b, KEY_SEQUENCE]
+    if not _is_before(s.heap, slot, key, sequence):
+        _sift_up(s.heap, s.nodes, slot, key, sequence, b)
 
 
 @compiled
+def _take_out(heap: _Heap, nodes: _Nodes, size: int, slot: int) -> None:
+    """Close the gap at ``slot`` of a heap that has ``size`` blocks left, with the block of its last slot."""
+    key, sequence, b = heap[size, HEAP_KEY], heap[size, HEAP_SEQUENCE], heap[size, HEAP_BLOCK]
+    if slot > 0 and not _is_before(heap, (slot - 1) >> 1, key, sequence):
+        _sift_up(heap, nodes, slot, key, sequence, b)
+    else:
+        _sift_down(heap, nodes, size, slot, key, sequence, b)
+
+
+@step
 def take_out(s: TierState, b: int) -> None:
     """Remove a block from wherever it stands in the heap; nothing if it is not in it. O(log n)."""
-    slot = s.nodes[b, SLOT]
+    slot = np.int64(s.nodes[b, SLOT])
     if slot < 0:
         return
     s.nodes[b, SLOT] = -1
     size = s.ints[HEAP_SIZE] - 1
     s.ints[HEAP_SIZE] = size
-    if slot == size:
-        return
-    last = s.heap[size]
-    s.heap[slot] = last
-    s.nodes[last, SLOT] = slot
-    _sift_up(s, slot)
-    _sift_down(s, s.nodes[last, SLOT])
+    if slot < size:
+        _take_out(s.heap, s.nodes, size, slot)
 
 
-@compiled
+@step
+def replace_root(s: TierState, by: int) -> None:
+    """Take the root out and put a block that is not in the heap in its place.
+
+    Cheap where the new key is near the old one, as those of a block and of its parent mostly are.
+    """
+    s.nodes[s.heap[0, HEAP_BLOCK], SLOT] = -1
+    _sift_down(s.heap, s.nodes, s.ints[HEAP_SIZE], np.int64(0), s.keys[by, KEY], s.keys[by, KEY_SEQUENCE], by)
+
+
+@step
 def settle_root(s: TierState) -> bool:
     """Order the root by its true key; whether it was stale (then another block may be the root now)."""
-    b = s.heap[0]
-    if s.keys[b, HEAP_KEY] == s.keys[b, KEY] and s.keys[b, HEAP_SEQUENCE] == s.keys[b, KEY_SEQUENCE]:
+    b = s.heap[0, HEAP_BLOCK]
+    key, sequence = s.keys[b, KEY], s.keys[b, KEY_SEQUENCE]
+    if s.heap[0, HEAP_KEY] == key and s.heap[0, HEAP_SEQUENCE] == sequence:
         return False
-    _order_by_true_key(s, b)
-    _sift_down(s, 0)
+    _sift_down(s.heap, s.nodes, s.ints[HEAP_SIZE], np.int64(0), key, sequence, b)
     return True

@@ -7,8 +7,18 @@ newest block, PREV of the head the oldest; an empty list's head points to itself
 
 from __future__ import annotations
 
+import numpy as np
+
 from autotune.core.state import LIST_SIZES, N_BLOCKS, N_LISTS, NEXT, PINS, PREV, TierState
-from autotune_policies.kernels.jit import compiled
+from autotune_policies.kernels.jit import compiled, step
+
+
+def list_numbers(n: int) -> tuple[np.int64, ...]:
+    """Names for the first ``n`` lists of a policy.
+
+    As Python integers they would be types of their own to Numba, and every function below compiled once for each.
+    """
+    return tuple(np.int64(k) for k in range(n))
 
 
 @compiled
@@ -21,17 +31,17 @@ def clear_lists(s: TierState) -> None:
         s.ints[LIST_SIZES + k] = 0
 
 
-@compiled
+@step
 def size(s: TierState, k: int) -> int:
     """Number of blocks in list ``k``."""
     return s.ints[LIST_SIZES + k]
 
 
-@compiled
+@step
 def push_newest(s: TierState, k: int, b: int) -> None:
     """Put block ``b``, which is in no list, at the newest end of list ``k``."""
     head = s.ints[N_BLOCKS] + k
-    newest = s.nodes[head, NEXT]
+    newest = np.int64(s.nodes[head, NEXT])
     s.nodes[b, PREV] = head
     s.nodes[b, NEXT] = newest
     s.nodes[newest, PREV] = b
@@ -39,39 +49,39 @@ def push_newest(s: TierState, k: int, b: int) -> None:
     s.ints[LIST_SIZES + k] += 1
 
 
-@compiled
+@step
 def unlink(s: TierState, k: int, b: int) -> None:
     """Take block ``b`` out of list ``k``, which holds it."""
-    newer, older = s.nodes[b, PREV], s.nodes[b, NEXT]
+    newer, older = np.int64(s.nodes[b, PREV]), np.int64(s.nodes[b, NEXT])
     s.nodes[newer, NEXT] = older
     s.nodes[older, PREV] = newer
     s.ints[LIST_SIZES + k] -= 1
 
 
-@compiled
+@step
 def make_newest(s: TierState, k: int, b: int) -> None:
     """Move block ``b`` of list ``k`` to the list's newest end."""
     unlink(s, k, b)
     push_newest(s, k, b)
 
 
-@compiled
+@step
 def oldest(s: TierState, k: int) -> int:
     """The oldest block of list ``k``; the head row itself, which is ``>= n_blocks``, if the list is empty."""
-    return s.nodes[s.ints[N_BLOCKS] + k, PREV]
+    return np.int64(s.nodes[s.ints[N_BLOCKS] + k, PREV])
 
 
-@compiled
+@step
 def newest(s: TierState, k: int) -> int:
     """The newest block of list ``k``; the head row itself, which is ``>= n_blocks``, if the list is empty."""
-    return s.nodes[s.ints[N_BLOCKS] + k, NEXT]
+    return np.int64(s.nodes[s.ints[N_BLOCKS] + k, NEXT])
 
 
 @compiled
 def oldest_idle(s: TierState, k: int) -> int:
     """The oldest block of list ``k`` that is not pinned; -1 if there is none."""
     head = s.ints[N_BLOCKS] + k
-    b = s.nodes[head, PREV]
+    b = np.int64(s.nodes[head, PREV])
     while b != head and s.nodes[b, PINS] > 0:
-        b = s.nodes[b, PREV]
+        b = np.int64(s.nodes[b, PREV])
     return -1 if b == head else b

@@ -2,23 +2,31 @@
 
 They differ in the key only; statistics, ghosts, the heap and the leaf rule are common.
 ``params``: weight_ns, half_life_s, ghost entries, admission code (0 all, 1 marginal, 2 two-hit).
+
+Blocks of one request mostly share their history, so the last decay and the last logarithm are kept and used again
+where their inputs are the same: ``floats`` holds the frequency that was decayed, what it came to, and the frequency
+whose logarithm was taken; ``ints`` the time over which it decayed and the term of the rank.
 """
 
 from __future__ import annotations
 
+import numpy as np
+import numpy.typing as npt
+
 from autotune.core.decide import policy_codes as codes
 from autotune.core.state import (
     ABSENT,
+    CAPACITY,
     CHILDREN,
     DEPTH,
     GHOST,
+    HEAP_BLOCK,
     HEAP_SIZE,
     INSERTED_BY,
     KEY,
     KEY_SEQUENCE,
     KIND,
     LAST_NS,
-    NEWCOMERS,
     NEXT_USE,
     NOW_NS,
     PARENT,
@@ -31,46 +39,68 @@ from autotune.core.state import (
     WHERE,
     TierState,
 )
-from autotune_policies.kernels.decide import decayed_frequency, gdsf_key, next_use_key, rank_ns, seconds_density_key
-from autotune_policies.kernels.heap import push, settle_root, take_out, update
-from autotune_policies.kernels.jit import compiled
-from autotune_policies.kernels.lists import oldest, push_newest, size, unlink
+from autotune_policies.kernels.decide import (
+    decayed_frequency,
+    frequency_term_ns,
+    gdsf_key,
+    next_use_key,
+    seconds_density_key,
+)
+from autotune_policies.kernels.heap import push, replace_root, settle_root, take_out, update
+from autotune_policies.kernels.jit import compiled, step
+from autotune_policies.kernels.lists import list_numbers, oldest, push_newest, size, unlink
 
 _RESIDENT = 1
-_GHOSTS = 0
+(_GHOSTS,) = list_numbers(1)
 _WEIGHT_NS, _HALF_LIFE_S, _GHOST_BLOCKS, _ADMISSION = range(4)
-_INFLATION = SCRATCH  # ints: GDSF's aging term
+_BEFORE, _DECAYED, _FREQUENCY = range(3)  # floats
+_INFLATION, _ELAPSED_NS, _TERM_NS = SCRATCH, SCRATCH + 1, SCRATCH + 2  # ints; the first is GDSF's aging term
 
 
-@compiled
+@step
 def _leaf_only(s: TierState) -> bool:
     kind = s.ints[KIND]
-    return kind == codes.RANK or kind == codes.CLAIRVOYANT or kind == codes.CLAIRVOYANT_SECONDS
+    if kind == codes.RANK:
+        return s.params[_WEIGHT_NS] > 0.0  # without weight it is LRU, which knows no leaves
+    return kind == codes.CLAIRVOYANT or kind == codes.CLAIRVOYANT_SECONDS
 
 
-@compiled
+@step
 def _evictable(s: TierState, b: int) -> bool:
     return s.nodes[b, CHILDREN] == 0 or not _leaf_only(s)
 
 
-@compiled
+@step
 def _count(s: TierState, b: int) -> None:
     """One more access: the remembered frequency decays to now, then this access counts 1."""
     now_ns = s.ints[NOW_NS]
-    frequency = 0.0
-    if s.nodes[b, WHERE] != ABSENT:
-        elapsed_s = (now_ns - s.keys[b, LAST_NS]) / 1e9
-        frequency = decayed_frequency(s.counts[b], elapsed_s, s.params[_HALF_LIFE_S])
-    s.counts[b] = frequency + 1.0
+    if s.nodes[b, WHERE] == ABSENT:
+        s.counts[b] = 1.0
+    else:
+        frequency, elapsed_ns = s.counts[b], now_ns - s.keys[b, LAST_NS]
+        if frequency != s.floats[_BEFORE] or elapsed_ns != s.ints[_ELAPSED_NS]:
+            s.floats[_BEFORE] = frequency
+            s.ints[_ELAPSED_NS] = elapsed_ns
+            s.floats[_DECAYED] = decayed_frequency(frequency, elapsed_ns / 1e9, s.params[_HALF_LIFE_S])
+        s.counts[b] = s.floats[_DECAYED] + 1.0
     s.keys[b, LAST_NS] = now_ns
 
 
-@compiled
+@step
+def _rank_ns(s: TierState, b: int, term_ns: int) -> int:
+    frequency = s.counts[b]
+    if frequency != s.floats[_FREQUENCY]:
+        s.floats[_FREQUENCY] = frequency
+        s.ints[_TERM_NS] = frequency_term_ns(s.params[_WEIGHT_NS], frequency)
+    return s.ints[NOW_NS] + s.ints[_TERM_NS] + term_ns
+
+
+@step
 def _rekey(s: TierState, b: int) -> None:
     kind = s.ints[KIND]
-    term = s.terms[min(s.nodes[b, DEPTH], s.terms.shape[0] - 1)]
+    term = s.terms[min(np.int64(s.nodes[b, DEPTH]), s.terms.shape[0] - 1)]
     if kind == codes.RANK or kind == codes.LRFU:
-        key = rank_ns(s.ints[NOW_NS], s.params[_WEIGHT_NS], s.counts[b], term)
+        key = _rank_ns(s, b, term)
     elif kind == codes.CLAIRVOYANT:
         key = next_use_key(s.ints[NEXT_USE])
     elif kind == codes.CLAIRVOYANT_SECONDS:
@@ -83,7 +113,7 @@ def _rekey(s: TierState, b: int) -> None:
     s.keys[b, KEY_SEQUENCE] = s.ints[SEQUENCE]
 
 
-@compiled
+@step
 def touch(s: TierState, b: int) -> None:
     """A resident block was used."""
     _count(s, b)
@@ -94,19 +124,19 @@ def touch(s: TierState, b: int) -> None:
         push(s, b)
 
 
-@compiled
+@step
 def admits(s: TierState, b: int) -> bool:
     """Whether a missing block may become resident; marginal admission is settled by the eviction that follows."""
     return s.params[_ADMISSION] != 2.0 or s.nodes[b, WHERE] == GHOST
 
 
-@compiled
+@step
 def admits_demoted(s: TierState, b: int) -> bool:
     """Under two-hit admission, a block that comes down must have been used twice, for coming down is no use."""
     return s.params[_ADMISSION] != 2.0 or (s.nodes[b, WHERE] == GHOST and s.counts[b] > 1.0)
 
 
-@compiled
+@step
 def insert(s: TierState, b: int) -> None:
     """A missing block became resident; a ghost takes its statistics back."""
     _count(s, b)
@@ -122,15 +152,14 @@ def demote(s: TierState, b: int) -> None:
     _settle_in(s, b)
 
 
-@compiled
+@step
 def _settle_in(s: TierState, b: int) -> None:
     if s.nodes[b, WHERE] == GHOST:
         unlink(s, _GHOSTS, b)
     s.nodes[b, WHERE] = _RESIDENT
     s.ints[SIZE] += 1
-    s.ints[NEWCOMERS] += 1
     s.keys[b, INSERTED_BY] = s.ints[REQUEST]
-    parent = s.nodes[b, PARENT]
+    parent = np.int64(s.nodes[b, PARENT])
     if parent >= 0:
         s.nodes[parent, CHILDREN] += 1
     _rekey(s, b)
@@ -138,10 +167,10 @@ def _settle_in(s: TierState, b: int) -> None:
         push(s, b)
 
 
-@compiled
+@step
 def refuse(s: TierState, b: int) -> None:
-    """A block that stays out was asked for: it counts as an access of its ghost."""
-    if s.params[_GHOST_BLOCKS] < 1.0:
+    """A block that stays out was asked for: to the rank rule that is an access of its ghost."""
+    if s.ints[KIND] != codes.RANK or s.params[_GHOST_BLOCKS] < 1.0:
         return
     _count(s, b)
     if s.nodes[b, WHERE] == GHOST:
@@ -149,7 +178,7 @@ def refuse(s: TierState, b: int) -> None:
     _become_ghost(s, b)
 
 
-@compiled
+@step
 def _become_ghost(s: TierState, b: int) -> None:
     limit = s.params[_GHOST_BLOCKS]
     if limit < 1.0:
@@ -163,33 +192,83 @@ def _become_ghost(s: TierState, b: int) -> None:
     s.nodes[b, WHERE] = GHOST
 
 
+@step
+def _new_leaf(s: TierState, b: int) -> int:
+    """The parent that becomes evictable because a block leaves and has to enter the heap; -1 if there is none."""
+    parent = np.int64(s.nodes[b, PARENT])
+    if parent < 0:
+        return np.int64(-1)
+    s.nodes[parent, CHILDREN] -= 1
+    waits = s.nodes[parent, WHERE] == _RESIDENT and s.nodes[parent, SLOT] < 0 and _evictable(s, parent)
+    return parent if waits else np.int64(-1)
+
+
 @compiled
 def remove(s: TierState, b: int) -> None:
     """A resident block left; its statistics stay as a ghost, and its parent may have become a leaf."""
     take_out(s, b)
     s.ints[SIZE] -= 1
-    parent = s.nodes[b, PARENT]
+    parent = _new_leaf(s, b)
     if parent >= 0:
-        s.nodes[parent, CHILDREN] -= 1
-        if s.nodes[parent, WHERE] == _RESIDENT and s.nodes[parent, SLOT] < 0 and _evictable(s, parent):
-            push(s, parent)
+        push(s, parent)
+    _become_ghost(s, b)
+
+
+@step
+def _remove_root(s: TierState, b: int) -> None:
+    s.ints[SIZE] -= 1
+    parent = _new_leaf(s, b)
+    if parent >= 0:
+        replace_root(s, parent)
+    else:
+        take_out(s, b)
     _become_ghost(s, b)
 
 
 @compiled
-def evict(s: TierState) -> int:
-    """The evictable block with the smallest key leaves; -1 if there is none.
+def refresh(
+    s: TierState,
+    ids: npt.NDArray[np.int32],
+    lo: int,
+    last: int,
+    stride: int,
+    next_use_of: npt.NDArray[np.int64],
+    may_insert: bool,
+) -> None:
+    """One request uses blocks ``ids[last]``, ``ids[last - stride]`` and so on down to ``lo``, in that order."""
+    for i in range(last, lo - 1, -stride):
+        b = np.int64(ids[i])
+        s.ints[SEQUENCE] += 1
+        if next_use_of.shape[0] > 0:
+            s.ints[NEXT_USE] = next_use_of[b]
+        if s.nodes[b, WHERE] == _RESIDENT:
+            touch(s, b)
+        elif may_insert and admits(s, b):
+            insert(s, b)
+        else:
+            refuse(s, b)
 
-    Pinned blocks and blocks with resident children drop out of the heap when they reach its root; the touch that ends
-    a pin, or the last child's leaving, puts them back.
+
+@compiled
+def shrink(s: TierState, reserved: int) -> int:
+    """Evict until ``reserved`` blocks more would fit, or no resident may leave, or ``victims`` is full.
+
+    The evictable block with the smallest key leaves. Pinned blocks and blocks with resident children drop out of the
+    heap when they reach its root; the touch that ends a pin, or the last child's leaving, puts them back.
+
+    Returns:
+        How many blocks left; they stand in ``victims``, in order.
     """
-    while s.ints[HEAP_SIZE] > 0:
-        b = s.heap[0]
+    n = 0
+    n_wanted = min(s.ints[SIZE] + reserved - s.ints[CAPACITY], s.victims.shape[0])
+    while n < n_wanted and s.ints[HEAP_SIZE] > 0:
+        b = s.heap[0, HEAP_BLOCK]
         if s.nodes[b, PINS] > 0 or not _evictable(s, b):
             take_out(s, b)
         elif not settle_root(s):
             if s.ints[KIND] == codes.GDSF:
                 s.ints[_INFLATION] = s.keys[b, KEY]
-            remove(s, b)
-            return b
-    return -1
+            _remove_root(s, b)
+            s.victims[n] = b
+            n += 1
+    return n

@@ -7,11 +7,13 @@ was evicted yet.
 
 from __future__ import annotations
 
+import numpy as np
+
 from autotune.core.state import ABSENT, CAPACITY, FLAG, GHOST, N_BLOCKS, PINS, PREV, SIZE, SLOT, WHERE, TierState
 from autotune_policies.kernels.jit import compiled
-from autotune_policies.kernels.lists import make_newest, oldest, push_newest, size, unlink
+from autotune_policies.kernels.lists import list_numbers, make_newest, oldest, push_newest, size, unlink
 
-_SMALL, _MAIN, _GHOSTS, _LINE = 0, 1, 2, 3  # lists
+_SMALL, _MAIN, _GHOSTS, _LINE = list_numbers(4)  # lists
 _IN_SMALL, _IN_MAIN, _WAITING, _WAITING_GHOST = 1, 2, 3, 4  # values of WHERE
 _SMALL_FRAC, _GHOST_FRAC, _PROMOTE_USES = 0, 1, 2  # params
 _USES = SLOT  # the heap's column, free in a policy without a heap
@@ -111,6 +113,8 @@ def _make_room(s: TierState) -> int:
         b = _evict_main(s)
     if b < 0:
         b = _evict_small(s)
+    if b < 0:
+        b = _evict_main(s)
     return b
 
 
@@ -118,7 +122,7 @@ def _make_room(s: TierState) -> int:
 def _evict_small(s: TierState) -> int:
     b = oldest(s, _SMALL)
     while b < s.ints[N_BLOCKS]:
-        newer = s.nodes[b, PREV]
+        newer = np.int64(s.nodes[b, PREV])
         if s.nodes[b, _USES] >= s.params[_PROMOTE_USES]:
             unlink(s, _SMALL, b)
             push_newest(s, _MAIN, b)
@@ -136,7 +140,7 @@ def _evict_small(s: TierState) -> int:
 def _evict_main(s: TierState) -> int:
     b = oldest(s, _MAIN)
     while b < s.ints[N_BLOCKS]:
-        newer = s.nodes[b, PREV]
+        newer = np.int64(s.nodes[b, PREV])
         if s.nodes[b, _USES] > 0:
             s.nodes[b, _USES] = min(s.nodes[b, _USES], _MOST_LIVES) - 1
             make_newest(s, _MAIN, b)

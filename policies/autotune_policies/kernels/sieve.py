@@ -6,11 +6,13 @@ Blocks that were inserted into a full tier wait in a list of their own until an 
 
 from __future__ import annotations
 
+import numpy as np
+
 from autotune.core.state import ABSENT, CAPACITY, HAND, N_BLOCKS, PINS, PREV, SIZE, WHERE, TierState
 from autotune_policies.kernels.jit import compiled
-from autotune_policies.kernels.lists import oldest, push_newest, size, unlink
+from autotune_policies.kernels.lists import list_numbers, oldest, push_newest, size, unlink
 
-_QUEUE, _LINE = 0, 1  # lists
+_QUEUE, _LINE = list_numbers(2)  # lists
 _UNUSED, _USED, _WAITING = 1, 2, 3  # values of WHERE
 
 
@@ -85,8 +87,8 @@ def _join_all(s: TierState) -> None:
 
 @compiled
 def _newer(s: TierState, b: int) -> int:
-    newer = s.nodes[b, PREV]
-    return newer if newer < s.ints[N_BLOCKS] else -1
+    newer = np.int64(s.nodes[b, PREV])
+    return newer if newer < s.ints[N_BLOCKS] else np.int64(-1)
 
 
 @compiled

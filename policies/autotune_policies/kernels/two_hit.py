@@ -7,6 +7,8 @@ has links of its own. Its counts stop at the threshold, beyond which they make n
 
 from __future__ import annotations
 
+import numpy as np
+
 from autotune.core.state import (
     ABSENT,
     CHILDREN,
@@ -19,9 +21,9 @@ from autotune.core.state import (
     TierState,
 )
 from autotune_policies.kernels.jit import compiled
-from autotune_policies.kernels.lists import make_newest, oldest_idle, push_newest, unlink
+from autotune_policies.kernels.lists import list_numbers, make_newest, oldest_idle, push_newest, unlink
 
-_QUEUE, _TRACKER = 0, 1  # lists
+_QUEUE, _TRACKER = list_numbers(2)  # lists
 _THRESHOLD, _TRACKER_BLOCKS = 0, 1  # params
 _RESIDENT = 1
 _NEWER, _OLDER = CHILDREN, SLOT  # links of the tracker: columns that only ranking policies use
@@ -108,7 +110,7 @@ def _count(s: TierState, b: int) -> None:
 
 @compiled
 def _forget_oldest(s: TierState) -> None:
-    b = s.nodes[s.ints[N_BLOCKS] + _TRACKER, _NEWER]
+    b = np.int64(s.nodes[s.ints[N_BLOCKS] + _TRACKER, _NEWER])
     _untrack(s, b)
     s.nodes[b, WHERE] = ABSENT if s.nodes[b, WHERE] >= GHOST else _RESIDENT
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from autotune.core.decide import sketch as _sketch
 from autotune.core.state import ABSENT, CAPACITY, SCRATCH, SIZE, WHERE, TierState
 from autotune_policies.kernels.jit import compiled
-from autotune_policies.kernels.lists import make_newest, oldest, oldest_idle, push_newest, size, unlink
+from autotune_policies.kernels.lists import list_numbers, make_newest, oldest, oldest_idle, push_newest, size, unlink
 
-_WINDOW, _PROBATION, _PROTECTED = 0, 1, 2  # lists; WHERE is one more
+_WINDOW, _PROBATION, _PROTECTED = list_numbers(3)  # lists; WHERE is one more
 _WINDOW_FRAC, _PROTECTED_FRAC, _SAMPLE_FACTOR = 0, 1, 2  # params
 _ACCESSES = SCRATCH
 _ROWS = _sketch.ROWS

@@ -19,7 +19,7 @@ class RankPolicy(KeyedPolicy):
     """Rank rule with λ, τ, frequency half-life, cost term, ghosts and admission.
 
     A block that is continued by a resident block does not leave, so tails leave before their prefixes. λ = 1 gives
-    w = 0 and decides exactly as LRU where requests report their blocks deepest first.
+    w = 0 and decides exactly as LRU, also where a tail comes down from a nearer tier after its prefix was used.
 
     Parameters: ``lambda_recency`` λ in (0, 1]; ``tau_s`` time scale of the cache; ``half_life_s`` of the frequency, 0
     for no decay; ``cost_weight`` of the log of the seconds at stake; ``ghost_ratio`` ghosts kept per block of capacity;
@@ -30,7 +30,6 @@ class RankPolicy(KeyedPolicy):
     """
 
     name = "rank"
-    leaf_only = True
     PARAMETERS: ClassVar[dict[str, float]] = {
         "lambda_recency": 0.5,
         "tau_s": 600.0,
@@ -52,6 +51,7 @@ class RankPolicy(KeyedPolicy):
         super().__init__(context, **params)
         values = self._params
         self._weight_ns = rank_weight_s(values["lambda_recency"], values["tau_s"]) * NS_PER_S
+        self.leaf_only = self._weight_ns > 0.0
         self._half_life_s = values["half_life_s"]
         self._admission = int(values["admission"])
         self._ghosts = Ghosts(math.ceil(values["ghost_ratio"] * context.capacity_blocks))
@@ -70,7 +70,7 @@ class RankPolicy(KeyedPolicy):
         if self._admission != ADMIT_MARGINAL or len(self) < self.context.capacity_blocks:
             return self.admits(access)
         # Once the block is resident its parent is no leaf, so the parent is not what it has to outrank.
-        rival = self._candidates.smallest(pinned, other_than=access.parent)
+        rival = self._candidates.smallest(pinned, other_than=access.parent if self.leaf_only else -1)
         if rival < 0:
             return False
         usage = self._counted(self._ghosts.get(access.block), access)

@@ -75,10 +75,12 @@ class S3FIFOPolicy(RoomFirstPolicy):
         victim = NOBODY
         if len(self._main) <= self._main_blocks:
             victim = self._evict_small(pinned)
-        # The small queue may just have promoted all that it held, or hold pinned blocks only.
+        # Either queue may hold pinned blocks only, and the small one may just have promoted all that it held.
         if victim < 0:
             victim = self._evict_main(pinned)
-        return victim if victim >= 0 else self._evict_small(pinned)
+        if victim < 0:
+            victim = self._evict_small(pinned)
+        return victim if victim >= 0 else self._evict_main(pinned)
 
     def _evict_small(self, pinned: Callable[[int], bool]) -> int:
         promoted: list[int] = []

@@ -1,0 +1,167 @@
+"""One knob of the search space: a range, a list of choices, or a fixed value; and which values each knob may have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
+from pydantic import Field, model_validator
+
+from autotune.core.types import Admission
+from autotune.core.validation import BrokenRuleError, Strict
+
+Value = float | int | str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """Values that a knob may have, whatever the space says.
+
+    Attributes:
+        low: Smallest number.
+        high: Largest number.
+        above_low: Whether the number must be above ``low``.
+        whole: Whether it is a whole number.
+        or_null: Whether null is a value too: as given.
+    """
+
+    low: float
+    high: float
+    above_low: bool = False
+    whole: bool = False
+    or_null: bool = False
+
+    def holds(self, value: Value) -> bool:
+        """Whether a value is allowed."""
+        if value is None:
+            return self.or_null
+        if isinstance(value, str) or (self.whole and not isinstance(value, int)):
+            return False
+        return (self.low < value if self.above_low else self.low <= value) and value <= self.high
+
+    def __str__(self) -> str:
+        number = "a whole number" if self.whole else "a number"
+        edge = "above" if self.above_low else "from"
+        return f"{number} {edge} {self.low:g} up to {self.high:g}{' or null' if self.or_null else ''}"
+
+
+ALLOWED = {
+    "lambda_recency": Allowed(0.0, 1.0, above_low=True),
+    "tau_turnovers": Allowed(0.0, 1e6, above_low=True),
+    "half_life_turnovers": Allowed(0.0, 1e6),
+    "cost_weight": Allowed(0.0, 100.0),
+    "ghost_ratio": Allowed(0.0, 1000.0),
+    "min_load_tokens": Allowed(0, 2**31 - 1, whole=True),
+    "resident_frac": Allowed(0.0, 1.0, above_low=True, or_null=True),
+    "prefetch_depth": Allowed(0, 1024, whole=True, or_null=True),
+    "chunk_blocks": Allowed(1, 1024, whole=True),
+}
+
+
+class Suggests(Protocol):
+    """The part of an Optuna trial that a knob draws from."""
+
+    def suggest_float(self, name: str, low: float, high: float, *, log: bool = False) -> float:
+        """A real number from a range."""
+
+    def suggest_int(self, name: str, low: int, high: int, *, log: bool = False) -> int:
+        """A whole number from a range."""
+
+    def suggest_categorical(self, name: str, choices: Any) -> Any:
+        """One of several values."""
+
+
+class Knob(Strict):
+    """One knob: a range, a list of choices, or a fixed value."""
+
+    low: float | int | None = Field(default=None, description="Smallest value of a range.")
+    high: float | int | None = Field(default=None, description="Largest value of a range.")
+    log: bool = Field(default=False, description="Whether the range is searched on a logarithmic scale.")
+    none_above: float | None = Field(default=None, description="Draws above this mean 0 (switched off).")
+    choices: tuple[Value, ...] | None = Field(default=None, description="The values to choose from.")
+    value: Value = Field(default=None, description="The one value, if the knob does not move.")
+
+    @model_validator(mode="after")
+    def _one_form(self) -> Knob:
+        is_range = self.low is not None or self.high is not None
+        forms = [is_range, self.choices is not None, "value" in self.model_fields_set]
+        if sum(forms) != 1:
+            raise BrokenRuleError(
+                "a knob is a range, a list of choices or a fixed value", got=f"{sum(forms)} of the three"
+            )
+        if is_range:
+            self._check_range()
+        elif self.log or self.none_above is not None:
+            raise BrokenRuleError("log and none_above belong to a range", got="no range")
+        if self.choices is not None and len(set(self.choices)) != max(1, len(self.choices)):
+            raise BrokenRuleError("choices must not be empty, and each stands once", got=list(self.choices))
+        return self
+
+    def _check_range(self) -> None:
+        if self.low is None or self.high is None or not self.low < self.high:
+            raise BrokenRuleError("a range needs low < high", got=f"{self.low} and {self.high}")
+        if self.log and self.low <= 0:
+            raise BrokenRuleError("a logarithmic range must be positive", got=f"low {self.low}")
+
+    @property
+    def moves(self) -> bool:
+        """Whether there is more than one value to try."""
+        return self.low is not None or (self.choices is not None and len(self.choices) > 1)
+
+    def check(self, name: str) -> None:
+        """Refuse values that this knob cannot have.
+
+        Raises:
+            BrokenRuleError: there is one.
+        """
+        values = self.choices or ((self.low, self.high) if self.low is not None else (self.value,))
+        if name == "admission":
+            allowed, wrong = f"one of {', '.join(Admission)}", [v for v in values if v not in list(Admission)]
+        else:
+            allowed, wrong = str(ALLOWED[name]), [v for v in values if not ALLOWED[name].holds(v)]
+        if wrong:
+            raise BrokenRuleError(f"{name} must be {allowed}", got="null" if wrong[0] is None else wrong[0])
+
+    def draw(self, name: str, trial: Suggests) -> Value:
+        """A value for this trial."""
+        if self.choices is not None:
+            return self.choices[0] if len(self.choices) == 1 else trial.suggest_categorical(name, self.choices)
+        if self.low is None or self.high is None:
+            return self.value
+        if _is_whole(name):
+            return trial.suggest_int(name, int(self.low), int(self.high), log=self.log)
+        drawn = trial.suggest_float(name, float(self.low), float(self.high), log=self.log)
+        return 0.0 if self.none_above is not None and drawn > self.none_above else drawn
+
+    def distribution(self, name: str) -> BaseDistribution:
+        """The knob as an Optuna distribution; only for knobs that move."""
+        if self.choices is not None:
+            return CategoricalDistribution(self.choices)
+        low, high = self.low or 0, self.high or 0
+        if _is_whole(name):
+            return IntDistribution(int(low), int(high), log=self.log)
+        return FloatDistribution(float(low), float(high), log=self.log)
+
+    def nearest(self, wanted: Value) -> Value:
+        """The value inside this knob that is closest to ``wanted``, as a trial would draw it."""
+        if self.choices is not None:
+            return _nearest_choice(self.choices, wanted)
+        if self.low is None or self.high is None:
+            return self.value
+        if self.none_above is not None and not wanted:
+            return self.high
+        number = wanted if isinstance(wanted, int | float) else self.low
+        return min(max(number, self.low), self.high)
+
+
+def _is_whole(name: str) -> bool:
+    return name in ALLOWED and ALLOWED[name].whole
+
+
+def _nearest_choice(choices: tuple[Value, ...], wanted: Value) -> Value:
+    numbers = [choice for choice in choices if isinstance(choice, int | float)]
+    if wanted in choices or not numbers or not isinstance(wanted, int | float):
+        return wanted if wanted in choices else choices[0]
+    target = wanted
+    return min(numbers, key=lambda number: abs(number - target))

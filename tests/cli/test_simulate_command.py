@@ -1,0 +1,169 @@
+"""``kv-autotune simulate``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from autotune.cli.app import app
+from autotune.core.registry import POLICIES, names
+from autotune.export import save
+from autotune.testing.documents import example_document
+
+TRACE = ("--trace", "sample:synthetic")
+DATA = Path(__file__).parent.parent / "data" / "traces"
+KEYS = {
+    *("accesses", "device_hit_blocks", "host_hit_blocks", "disk_hit_blocks", "computed_blocks", "prompt_tokens"),
+    *("hit_tokens", "recompute_s", "recompute_saved_s", "load_s", "store_exposed_s", "net_seconds_saved"),
+    *("stored_bytes", "loaded_bytes", "ttft_p50_s", "ttft_p95_s", "ttft_p99_s"),
+}
+
+
+def run(*arguments: str | Path | float) -> Result:
+    """The command with these arguments."""
+    return CliRunner(env={"COLUMNS": "80"}).invoke(app, ["simulate", *map(str, arguments)])
+
+
+def measured(*arguments: str | Path | float) -> dict[str, Any]:
+    """The JSON object that the command prints."""
+    result = run(*TRACE, "--json", *arguments)
+    assert result.exit_code == 0, result.output
+    payload: dict[str, Any] = json.loads(result.stdout)
+    return payload
+
+
+def test_json_has_what_outside_checks_read_and_the_golden_count() -> None:
+    """Every promised key is there, and LRU finds the blocks that it must find."""
+    payload = measured("--policy", "lru", "--device-blocks", 1000)
+    assert payload.keys() >= KEYS
+    assert payload["device_hit_blocks"] == 1123
+    assert payload["accesses"] == 60671
+    assert payload["device_hit_blocks"] + payload["computed_blocks"] == payload["accesses"]
+
+
+def test_net_seconds_are_saved_less_loads_less_exposed_stores() -> None:
+    """The headline figure is the sum of its parts."""
+    p = measured("--policy", "arc", "--device-blocks", 500, "--host-blocks", 3000)
+    assert p["net_seconds_saved"] == pytest.approx(
+        p["recompute_saved_s"] - p["load_s"] - p["store_exposed_s"], rel=1e-12
+    )
+    assert p["host_hit_blocks"] > 0 < p["load_s"]
+
+
+@pytest.mark.parametrize("policy", names(POLICIES))
+def test_every_registered_policy_runs_on_either_tier(policy: str) -> None:
+    """By name, on the host where there is one and on the device where there is none; none beats the clairvoyant."""
+    alone = measured("--policy", policy, "--device-blocks", 2000)
+    assert (
+        alone["device_hit_blocks"] <= measured("--policy", "clairvoyant", "--device-blocks", 2000)["device_hit_blocks"]
+    )
+    tiered = measured("--policy", policy, "--device-blocks", 500, "--host-blocks", 2000)
+    lru = measured("--policy", "lru", "--device-blocks", 500, "--host-blocks", 2000)
+    assert tiered["device_hit_blocks"] == lru["device_hit_blocks"]
+
+
+def test_the_device_has_its_own_policy() -> None:
+    """With a host, --device-policy governs the device."""
+    arc = measured("--device-policy", "arc", "--device-blocks", 500, "--host-blocks", 2000)
+    alone = measured("--policy", "arc", "--device-blocks", 500)
+    assert arc["device_hit_blocks"] == alone["device_hit_blocks"]
+
+
+def test_measuring_from_a_share_of_time_warms_up_first() -> None:
+    """Counts of the second half are those of the whole less those of the first, by time and not by requests."""
+    whole = measured("--device-blocks", 2000)
+    late = measured("--device-blocks", 2000, "--measure-from", "50%")
+    seconds = measured("--device-blocks", 2000, "--measure-from", f"{0.5 * 614.4:g}s")
+    assert 0 < late["accesses"] < whole["accesses"]
+    assert abs(seconds["accesses"] - late["accesses"]) < 0.05 * whole["accesses"]
+
+
+def test_sizes_in_gib_are_sizes_in_blocks() -> None:
+    """40 GiB hold 640 blocks of 64 MiB."""
+    assert measured("--device-gib", 40)["device_blocks"] == 640
+
+
+def test_ttft_is_reported_under_a_stable_load_only() -> None:
+    """Null with the measured load by default, numbers with enough servers, an error where too few were asked for."""
+    unstable = measured("--device-blocks", 500)
+    assert unstable["ttft_p50_s"] is None
+    assert "load" in unstable["ttft_note"]
+    stable = measured("--device-blocks", 500, "--servers", 16)
+    assert 0 < stable["ttft_p50_s"] <= stable["ttft_p95_s"] <= stable["ttft_p99_s"]
+    refused = run(*TRACE, "--device-blocks", 500, "--servers", 1)
+    assert refused.exit_code == 2
+    assert "stable load" in refused.stderr
+
+
+def test_a_policy_file_governs_the_tiers_that_it_declares(tmp_path: Path) -> None:
+    """Its ranks apply to the host, and its budgets hold where no others are given."""
+    save(example_document(), tmp_path / "policy.yaml")
+    payload = measured("--policy", tmp_path / "policy.yaml")
+    document = example_document()
+    assert payload["device_blocks"] == document.budgets.device_bytes // payload["block_bytes"]
+    assert payload["host_blocks"] == document.budgets.host_bytes // payload["block_bytes"]
+
+
+def test_a_policy_file_for_another_model_is_refused(tmp_path: Path) -> None:
+    """Bytes per token must agree."""
+    save(example_document(), tmp_path / "policy.yaml")
+    result = run(*TRACE, "--policy", tmp_path / "policy.yaml", "--model", "llama-3.1-70b")
+    assert result.exit_code == 2
+    assert "bytes of KV per token" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--policy", "lruu", "--device-blocks", "10"), "did you mean 'lru'"),
+        ((), "size of the device's KV cache must be given"),
+        (("--device-blocks", "-5"), "at least one block"),
+        (("--device-blocks", "0"), "at least one block"),
+        (("--device-gib", "nan"), "at least one block"),
+        (("--device-gib", "0.00001"), "at least one block"),
+        (("--device-gib", "1", "--device-blocks", "10"), "GiB or in blocks"),
+        (("--device-blocks", "10", "--host-blocks", "-1"), "a tier holds 0 to"),
+        (("--device-blocks", "10", "--disk-blocks", "5"), "disk tier takes what the host evicts"),
+        (("--device-blocks", "10", "--measure-from", "150%"), "time within the trace"),
+        (("--device-blocks", "10", "--measure-from", "soon"), "time within the trace"),
+        (("--device-blocks", "10", "--link-gb-per-s", "0"), "must be positive"),
+        (("--device-blocks", "10", "--model", "gpt-9"), "gpt-9"),
+        (("--device-blocks", "10", "--hardware", "abacus"), "abacus"),
+        (("--device-blocks", "10", "--servers", "0"), "at least 1"),
+        (("--device-blocks", "10", "--timing", "soon"), "timing"),
+        (("--policy", "missing.yaml", "--device-blocks", "10"), "missing.yaml"),
+    ],
+)
+def test_bad_input_gives_one_line_and_code_2(arguments: tuple[str, ...], message: str) -> None:
+    """The line names what is wrong; nothing is printed as a result."""
+    result = run(*TRACE, *arguments)
+    assert result.exit_code == 2, result.output
+    lines = result.stderr.strip().splitlines()
+    assert len(lines) == 1
+    assert lines[0].startswith("error: ")
+    assert message in lines[0]
+    assert result.stdout == ""
+
+
+def test_a_trace_of_arrivals_is_refused() -> None:
+    """Cache questions need blocks."""
+    azure = (
+        next(DATA.glob("azure*/*.csv*"), None) or next(DATA.rglob("*azure*.csv*"), None) or next(DATA.rglob("*.csv"))
+    )
+    result = run("--trace", f"azure:{azure}", "--device-blocks", 10)
+    assert result.exit_code == 2
+    assert "which blocks" in result.stderr
+
+
+def test_sessions_without_a_merge_are_refused() -> None:
+    """Ids of different session files never mix."""
+    files = sorted(DATA.rglob("trace_*.json*"))
+    assert len(files) > 1
+    sources = [argument for file in files for argument in ("--trace", f"kv-cache-tester:{file}")]
+    result = run(*sources, "--device-blocks", 10)
+    assert result.exit_code == 2
+    assert "merge" in result.stderr

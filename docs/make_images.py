@@ -16,7 +16,7 @@ from pathlib import Path
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 SCHEMES = {"light": 1, "dark": 0}  # numbers that Chromium gives to prefers-color-scheme
-WIDTH, HEIGHT = 1280, 796  # up to the end of the table of policies
+WIDTH, HEIGHT = 1280, 800  # up to the end of the table of policies
 OPTIONS = (
     "--headless",
     "--disable-background-networking",
@@ -27,6 +27,7 @@ OPTIONS = (
     "--disable-sync",
     "--hide-scrollbars",
     "--no-first-run",
+    "--run-all-compositor-stages-before-draw",  # no tile of the picture is left empty
     "--virtual-time-budget=10000",  # the plots are drawn by then
 )
 

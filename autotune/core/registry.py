@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
@@ -47,6 +48,7 @@ def load(group: str, name: str) -> Any:
         ) from error
 
 
+@cache  # reading the metadata of all installed packages takes longer than a short simulation
 def _points(group: str) -> dict[str, EntryPoint]:
     found: dict[str, EntryPoint] = {}
     for point in entry_points(group=group):

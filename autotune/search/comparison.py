@@ -13,14 +13,21 @@ import numpy as np
 from autotune.core.eviction import PolicySpec
 from autotune.core.types import Tier
 from autotune.search.choice import Judged, Split
-from autotune.search.problem import Evaluation, turnover_s, with_policy
+from autotune.search.problem import Evaluation, with_policy
 from autotune.search.result import Curve, PolicyRow, WindowRow
+from autotune.sim.config import CacheConfig
 
 BASELINES = ("arc", "s3fifo")
 CLAIRVOYANTS = ("clairvoyant", "clairvoyant_seconds")
 _FACTORS = (1 / 8, 1 / 4, 1 / 2, 1.0, 2.0, 4.0, 8.0)
 _WINDOWS = 40
+_LONG_ACCESSES = 1_000_000
 _T = TypeVar("_T")
+
+
+def n_threads(split: Split, workers: int) -> int:
+    """Simulations that run at once: one on a long trace, for each holds some hundred bytes per block access."""
+    return workers if split.whole.trace.n_accesses <= _LONG_ACCESSES else 1
 
 
 def in_threads(jobs: Sequence[Callable[[], _T]], workers: int) -> list[_T]:
@@ -41,7 +48,7 @@ def compare(split: Split, lru: Evaluation, contenders: dict[str, Evaluation], wo
     whole, names = split.whole, (*BASELINES, *CLAIRVOYANTS)
     engines = [with_policy(whole.engine, whole.ranked, PolicySpec(name)) for name in names]
     jobs = [partial(whole.evaluate_engine, engine, split.held_out, whole.queue) for engine in engines]
-    found = dict(zip(names, in_threads(jobs, workers), strict=True))
+    found = dict(zip(names, in_threads(jobs, n_threads(split, workers)), strict=True))
     bound = min((found.pop(name) for name in CLAIRVOYANTS), key=lambda e: e.totals.cost_s)
     ranking = {"lru": lru, **found, **contenders, "clairvoyant": bound}
     return tuple(row(name, evaluation, lru, bound) for name, evaluation in ranking.items())
@@ -83,7 +90,8 @@ def capacity_curves(split: Split, judged: Judged, workers: int) -> tuple[Curve, 
     curves: list[Curve] = []
     for tier in tiers:
         capacities = _capacities(split, tier)
-        points = in_threads([partial(_point, split, judged, tier, blocks) for blocks in capacities], workers)
+        jobs = [partial(_point, split, judged, tier, blocks) for blocks in capacities]
+        points = in_threads(jobs, n_threads(split, workers))
         size = split.whole.trace.block_tokens * split.whole.costs.kv_bytes_per_token
         for i, policy in enumerate(("lru", "tuned", "clairvoyant")):
             curves.append(
@@ -107,13 +115,19 @@ def _capacities(split: Split, tier: Tier) -> list[int]:
 def _point(split: Split, judged: Judged, tier: Tier, blocks: int) -> list[tuple[float, float]]:
     """Hit share and net seconds of the three policies with ``blocks`` on a tier."""
     whole = split.whole
-    name = "device_blocks" if tier is Tier.DEVICE else "host_blocks"
-    engine = replace(whole.engine, **{name: blocks})  # type: ignore[arg-type]
-    lru = whole.evaluate_engine(engine, split.held_out)
-    spec = judged.setting.policy_spec(turnover_s(lru.cache, whole.ranked))
-    tuned = replace(judged.engine, **{name: blocks})  # type: ignore[arg-type]
-    others = [with_policy(tuned, whole.ranked, spec), with_policy(engine, whole.ranked, PolicySpec("clairvoyant"))]
-    return [_measures(e) for e in (lru, *(whole.evaluate_engine(other, split.held_out) for other in others))]
+    lru, tuned = _with_blocks(whole.engine, tier, blocks), _with_blocks(judged.engine, tier, blocks)
+    plain = replace(whole.engine, device_blocks=tuned.device_blocks, host_blocks=tuned.host_blocks)
+    spec = judged.setting.policy_spec(0.0 if judged.setting.is_lru else split.past.turnover_s(plain))
+    clairvoyant = with_policy(lru, whole.ranked, PolicySpec("clairvoyant"))
+    engines = (lru, with_policy(tuned, whole.ranked, spec), clairvoyant)
+    return [_measures(whole.evaluate_engine(engine, split.held_out)) for engine in engines]
+
+
+def _with_blocks(engine: CacheConfig, tier: Tier, blocks: int) -> CacheConfig:
+    """The engine with another capacity of one tier, and with chunks that fit it."""
+    if tier is Tier.DEVICE:
+        return replace(engine, device_blocks=blocks)
+    return replace(engine, host_blocks=blocks, chunk_blocks=min(engine.chunk_blocks, blocks))
 
 
 def _measures(evaluation: Evaluation) -> tuple[float, float]:

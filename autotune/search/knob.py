@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -122,6 +123,8 @@ class Knob(Strict):
             allowed, wrong = str(ALLOWED[name]), [v for v in values if not ALLOWED[name].holds(v)]
         if wrong:
             raise BrokenRuleError(f"{name} must be {allowed}", got="null" if wrong[0] is None else wrong[0])
+        if self.none_above is not None and not ALLOWED[name].holds(0):
+            raise BrokenRuleError(f"none_above means 0, which {name} cannot be", got=self.none_above)
 
     def draw(self, name: str, trial: Suggests) -> Value:
         """A value for this trial."""
@@ -129,10 +132,12 @@ class Knob(Strict):
             return self.choices[0] if len(self.choices) == 1 else trial.suggest_categorical(name, self.choices)
         if self.low is None or self.high is None:
             return self.value
+        off = self.none_above if self.none_above is not None else math.inf
         if _is_whole(name):
-            return trial.suggest_int(name, int(self.low), int(self.high), log=self.log)
+            whole = trial.suggest_int(name, int(self.low), int(self.high), log=self.log)
+            return 0 if whole > off else whole
         drawn = trial.suggest_float(name, float(self.low), float(self.high), log=self.log)
-        return 0.0 if self.none_above is not None and drawn > self.none_above else drawn
+        return 0.0 if drawn > off else drawn
 
     def distribution(self, name: str) -> BaseDistribution:
         """The knob as an Optuna distribution; only for knobs that move."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import multiprocessing
 import os
+import signal
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, is_dataclass
 
 import numpy as np
 import optuna
@@ -29,7 +30,6 @@ from autotune.search.space import SearchSpace
 
 # Settings drawn before the first of them is told: fixed, so that the result does not depend on how many workers run.
 BATCH = 2
-_CONSTRAINTS = "constraints"
 _MARK = "search"
 _SETTING = "setting"
 Progress = Callable[[TrialRow, TrialRow], None]
@@ -86,7 +86,7 @@ def run_study(
                 study.enqueue_trial(space.parameters_of(setting))
         done = [row for row in map(_row(plan.sampler), study.trials) if row]
         while len(done) < plan.trials:
-            batch = _next_batch(study, space, plan, len(done), constrained=bool(constraints))
+            batch = _next_batch(study, space, plan, len(done))
             outcomes = evaluate([setting for _, setting in batch])
             for (trial, setting), outcome in zip(batch, outcomes, strict=True):
                 done.append(_tell(study, trial, setting, outcome, plan.sampler))
@@ -95,9 +95,7 @@ def run_study(
     return sorted(done, key=lambda row: row.number)
 
 
-def _next_batch(
-    study: Study, space: SearchSpace, plan: StudyPlan, n_done: int, *, constrained: bool
-) -> list[tuple[Trial, Setting]]:
+def _next_batch(study: Study, space: SearchSpace, plan: StudyPlan, n_done: int) -> list[tuple[Trial, Setting]]:
     """The trials to evaluate next: those that an interruption left without a value, then new ones.
 
     Every trial is drawn with a seed of its own, so that a study which goes on draws what it would have drawn.
@@ -106,7 +104,7 @@ def _next_batch(
     end = min(plan.trials, -(-max(n_done + len(left), n_done + 1) // BATCH) * BATCH)
     batch = []
     for position in range(max(len(left), end - n_done)):
-        study.sampler = _sampler(plan, n_done + position, constrained=constrained)
+        study.sampler = _sampler(plan, n_done + position)
         trial = Trial(study, left[position]) if position < len(left) else study.ask()
         drawn = space.draw(trial)
         batch.append((trial, drawn if trial.number else LRU_SETTING))
@@ -156,6 +154,7 @@ _work: list[tuple[Problem, Objective, tuple[Constraint, ...]]] = []
 
 
 def _start_worker(problem: Problem, objective: Objective, constraints: tuple[Constraint, ...]) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to deal with
     _work[:] = [(problem, objective, constraints)]
 
 
@@ -224,36 +223,37 @@ def _mark(
     constraints: tuple[Constraint, ...],
 ) -> str:
     """Hash over everything that the value of a setting, or the order in which settings are tried, depends on."""
-    limits = [limit.__qualname__ for limit in constraints]
     past = (problem.trace.provenance, problem.trace.n_requests, problem.trace.span_s)
-    parts = (past, problem.engine, problem.costs, problem.ranked, problem.queue, repr(objective), limits, plan.first)
+    goal = (_identity(objective), [_identity(limit) for limit in constraints], plan.first)
+    parts = (past, problem.engine, problem.costs, problem.ranked, problem.queue, goal)
     return hashlib.sha256(f"{parts}{space.model_dump_json()}".encode()).hexdigest()
 
 
-def _constraints_of(trial: FrozenTrial) -> tuple[float, ...]:
-    return tuple(trial.user_attrs.get(_CONSTRAINTS, ()))
+def _identity(part: object) -> object:
+    """What stands for a plug-in: its values, or its name; its address would be another one in every process."""
+    return part if is_dataclass(part) else getattr(part, "__qualname__", type(part).__qualname__)
 
 
-def _sampler(plan: StudyPlan, number: int, *, constrained: bool) -> BaseSampler:
+def _sampler(plan: StudyPlan, number: int) -> BaseSampler:
     """The sampler that draws trial ``number``."""
-    limits = _constraints_of if constrained else None
     seed = int(np.random.SeedSequence((plan.seed, number)).generate_state(1)[0])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         if plan.sampler == "tpe":
-            return TPESampler(seed=seed, multivariate=True, constant_liar=True, constraints_func=limits)
+            return TPESampler(seed=seed, multivariate=True, constant_liar=True)
         if plan.sampler == "random":
             return RandomSampler(seed=seed)
         if plan.sampler == "cmaes":
             return CmaEsSampler(seed=seed, warn_independent_sampling=False)
         if plan.sampler == "nsga2":
-            return NSGAIISampler(seed=seed, population_size=max(4, min(50, plan.trials // 4)), constraints_func=limits)
+            return NSGAIISampler(seed=seed, population_size=max(4, min(50, plan.trials // 4)))
     raise SearchError("a sampler is known by name", got=repr(plan.sampler), remedy="known: tpe, random, cmaes, nsga2")
 
 
 def _tell(study: Study, trial: Trial, setting: Setting, outcome: Outcome, name: str) -> TrialRow:
     value, limits = outcome
-    trial.set_user_attr(_CONSTRAINTS, list(limits))
+    for number, limit in enumerate(limits):
+        trial.set_constraint(str(number), limit)
     trial.set_user_attr(_SETTING, {**asdict(setting), "admission": str(setting.admission)})
     study.tell(trial, value)
     return TrialRow(trial.number, name, setting, value, feasible=all(limit <= 0.0 for limit in limits))
@@ -265,7 +265,7 @@ def _row(name: str) -> Callable[[FrozenTrial], TrialRow | None]:
             return None  # waiting, or left without a value by an interruption
         stored = dict(trial.user_attrs[_SETTING])
         setting = Setting(**{**stored, "admission": type(Setting().admission)(stored["admission"])})
-        feasible = all(limit <= 0.0 for limit in _constraints_of(trial))
+        feasible = all(limit <= 0.0 for limit in trial.constraints.values())
         return TrialRow(trial.number, name, setting, trial.value, feasible=feasible)
 
     return convert

@@ -6,18 +6,17 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.core.costs import CostProfile
-from autotune.core.state import TierState
-from autotune.core.trace import Trace, chain_parents
+from autotune.core.state import PARENT, TierState
+from autotune.core.trace import Trace
 from autotune.core.types import StoreMode, Tier, Timing
 from autotune.core.units import NS_PER_S
-from autotune.sim import columns, tiers
+from autotune.sim import columns, scan, tiers
 from autotune.sim.config import CacheConfig
 from autotune.sim.loop import EAGER, EXCLUSIVE, LAZY, Rules, run_instant
 from autotune.sim.reference import ReferenceCache
 from autotune.sim.result import CacheResult
 from autotune.sim.service import run_service
 from autotune.sim.stream import (
-    block_depths,
     chunk_parents,
     make_stream,
     require_distinct_blocks,
@@ -89,7 +88,6 @@ def make_result(
 
 def make_tiers(trace: Trace, config: CacheConfig, costs: CostProfile) -> tuple[TierState, TierState, TierState]:
     """Empty states of device, host and disk."""
-    parents, depths = chain_parents(trace), block_depths(trace)
     states = []
     for tier, spec, blocks in zip(Tier, config.policies, config.capacities, strict=True):
         chunk = 1 if tier is Tier.DEVICE else config.chunk_blocks
@@ -97,7 +95,12 @@ def make_tiers(trace: Trace, config: CacheConfig, costs: CostProfile) -> tuple[T
             states.append(tiers.empty_tier())
             continue
         context = tiers.tier_context(blocks // chunk, tier, trace, costs)
-        states.append(tiers.compiled_tier(spec, context, trace.n_blocks, chunk_parents(parents, chunk), depths))
+        states.append(tiers.compiled_tier(spec, context, trace.n_blocks))
+        if tiers.is_ranked(spec):
+            scan.place_blocks(trace, states[-1].nodes)
+            parents = states[-1].nodes[: trace.n_blocks, PARENT]
+            if chunk > 1:
+                parents[:] = chunk_parents(parents.copy(), chunk)
     return states[0], states[1], states[2]
 
 

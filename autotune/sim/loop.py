@@ -41,6 +41,8 @@ from autotune.sim.stream import Stream
 
 _kernels = registry.load(registry.KERNELS, "tier")
 _compiled = _kernels.compiled
+_inlined = _kernels.inlined
+_as_int64 = _kernels.as_int64
 _refresh = _kernels.refresh
 _admits_demoted = _kernels.admits_demoted
 _demote = _kernels.demote
@@ -88,7 +90,7 @@ class Rules(NamedTuple):
     disk_path_bytes_per_s: float
 
 
-@_compiled
+@_inlined
 def _run_on_device(device: TierState, ids: npt.NDArray[np.int32], lo: int, stop: int) -> int:
     n = 0
     while lo + n < stop:
@@ -99,7 +101,7 @@ def _run_on_device(device: TierState, ids: npt.NDArray[np.int32], lo: int, stop:
     return n
 
 
-@_compiled
+@_inlined
 def _run_below(tier: TierState, ids: npt.NDArray[np.int32], lo: int, hi: int, start: int, stop: int, chunk: int) -> int:
     """Blocks from position ``start`` that whole chunks of a lower tier cover, at most up to position ``stop``."""
     if tier.ints[CAPACITY] == 0:
@@ -154,7 +156,7 @@ def _pays(stream: Stream, r: int, start: int, n: int, rules: Rules, bytes_per_s:
     )
 
 
-@_compiled
+@_inlined
 def set_context(tier: TierState, now_ns: int, r: int) -> None:
     """Tell a tier what time it is and whose turn."""
     tier.ints[NOW_NS] = now_ns
@@ -175,7 +177,7 @@ def _hand_down(
     out[r, column] += 1
 
 
-@_compiled
+@_inlined
 def shrink_host(
     host: TierState,
     disk: TierState,
@@ -192,20 +194,20 @@ def shrink_host(
     marginal = host.ints[KIND] == codes.RANK and host.params[_ADMISSION] == _MARGINAL
     n = N_VICTIMS
     while n == N_VICTIMS:
-        n = _shrink(host, np.int64(0))
+        n = _shrink(host, _as_int64(0))
         for i in range(n):
             b = host.victims[i]
             if marginal and host.keys[b, INSERTED_BY] == r and host.keys[b, KEY_SEQUENCE] > since:
                 out[r, STORED] -= 1
                 continue
             out[r, EVICTED_HOST] += 1
-            _hand_down(disk, b, r, next_use_of, out, STORED_DISK)
+            _hand_down(disk, b, r, next_use_of, out, _as_int64(STORED_DISK))
     n = N_VICTIMS
     while n == N_VICTIMS:
-        n = _shrink(disk, np.int64(0))
+        n = _shrink(disk, _as_int64(0))
 
 
-@_compiled
+@_inlined
 def shrink_device(
     device: TierState,
     host: TierState,
@@ -222,10 +224,10 @@ def shrink_device(
         out[r, EVICTED_DEVICE] += n
         if rules.store_mode != EAGER:
             for i in range(n):
-                _hand_down(host, device.victims[i], r, next_use_of, out, STORED)
+                _hand_down(host, device.victims[i], r, next_use_of, out, _as_int64(STORED))
 
 
-@_compiled
+@_inlined
 def _refresh_host(
     stream: Stream,
     r: int,
@@ -240,7 +242,7 @@ def _refresh_host(
     out[r, STORED] += host.ints[SIZE] - before
     if rules.store_mode == EXCLUSIVE:
         for i in range(hi - 1, lo - 1, -1):
-            b = np.int64(stream.ids[i])
+            b = _as_int64(stream.ids[i])
             if is_resident(host, b):
                 _remove(host, b)
 
@@ -265,7 +267,7 @@ def become_idle(
         for i in range(lo, hi):
             next_use_of[stream.ids[i]] = stream.next_use[i]
     set_context(device, now_ns, r)
-    _refresh(device, stream.ids, lo, hi, np.int64(1), next_use_of, np.bool_(True))
+    _refresh(device, stream.ids, lo, hi, _as_int64(1), next_use_of, np.bool_(True))
     if host.ints[CAPACITY] > 0:
         set_context(host, now_ns, r)
         _refresh_host(stream, r, host, rules, next_use_of, out)
@@ -304,4 +306,4 @@ def run_instant(
     """
     for r in range(start, stop):
         lookup(stream, r, device, host, disk, rules, out)
-        become_idle(stream, r, stream.arrival_ns[r], np.int64(0), device, host, disk, rules, next_use_of, out)
+        become_idle(stream, r, stream.arrival_ns[r], _as_int64(0), device, host, disk, rules, next_use_of, out)

@@ -8,11 +8,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from autotune.core.decide.keys import NEVER
 from autotune.core.errors import TraceError
 from autotune.core.trace import Trace
 from autotune.core.units import NS_PER_S
 from autotune.sim.config import CacheConfig
+from autotune.sim.scan import next_uses
 
 
 class Stream(NamedTuple):
@@ -69,17 +69,6 @@ def require_distinct_blocks(trace: Trace) -> None:
             got=f"request {held[again[0]] // trace.n_blocks} (counted from 0) with a block twice",
             remedy="correct the trace, or use --timing instant",
         )
-
-
-def next_uses(trace: Trace) -> npt.NDArray[np.int64]:
-    """``(n_accesses,)`` index of the next request that touches the same block, ``NEVER`` if none does."""
-    request = np.repeat(np.arange(trace.n_requests), np.diff(trace.block_offsets))
-    order = np.argsort(trace.block_ids, kind="stable")
-    ids = trace.block_ids[order]
-    uses = np.full(trace.n_accesses, NEVER, np.int64)
-    same = ids[1:] == ids[:-1]
-    uses[order[:-1][same]] = request[order[1:][same]]
-    return uses
 
 
 def block_depths(trace: Trace) -> npt.NDArray[np.int32]:

@@ -10,12 +10,11 @@ import numpy.typing as npt
 from autotune.core import registry
 from autotune.core.costs import CostProfile
 from autotune.core.decide.policy_codes import CODES
-from autotune.core.decide.rank import NS_PER_S, rank_weight_s, round_half_up, value_term_ns
+from autotune.core.decide.rank import NS_PER_S, rank_weight_s, round_half_up
 from autotune.core.decide.sketch import ROWS, sketch_width
 from autotune.core.eviction import EvictionPolicy, PolicySpec, TierContext
 from autotune.core.state import (
     CAPACITY,
-    DEPTH,
     KIND,
     N_BLOCKS,
     N_FLOATS,
@@ -27,15 +26,15 @@ from autotune.core.state import (
     N_PARAMS,
     N_VICTIMS,
     NEXT,
-    PARENT,
     PREV,
-    SLOT,
     TierState,
 )
 from autotune.core.trace import Trace
 from autotune.core.types import Tier
 
+_fill_value_terms = registry.load(registry.KERNELS, "tier").fill_value_terms
 _FIRST_RANKED = CODES["lfu"]
+_BY_VALUE = ("gdsf", "clairvoyant_seconds")
 
 
 def tier_context(capacity_blocks: int, tier: Tier, trace: Trace, costs: CostProfile) -> TierContext:
@@ -72,6 +71,11 @@ def has_compiled_twin(spec: PolicySpec) -> bool:
     return spec.name in CODES
 
 
+def is_ranked(spec: PolicySpec) -> bool:
+    """Whether the policy's compiled twin evicts the smallest key, so that it asks for parent and depth."""
+    return CODES[spec.name] >= _FIRST_RANKED
+
+
 def empty_tier() -> TierState:
     """State of a tier that does not exist: capacity 0."""
     nothing = np.zeros(0, np.int64)
@@ -89,35 +93,22 @@ def empty_tier() -> TierState:
     )
 
 
-def compiled_tier(
-    spec: PolicySpec,
-    context: TierContext,
-    n_blocks: int,
-    parents: npt.NDArray[np.int32],
-    depths: npt.NDArray[np.int32],
-) -> TierState:
-    """State of the compiled twin of a policy, empty.
+def compiled_tier(spec: PolicySpec, context: TierContext, n_blocks: int) -> TierState:
+    """State of the compiled twin of a policy, empty; one that ranks must still be told where the blocks stand.
 
     Args:
         spec: Policy and parameters.
         context: Capacity and values.
         n_blocks: Distinct blocks of the trace.
-        parents: ``(n_blocks,)`` block that each block continues, -1 for none.
-        depths: ``(n_blocks,)`` position of each block in its chain.
     """
     plain_policy(spec, TierContext(1))  # validates the parameters, by the same rules as everywhere
-    code = CODES[spec.name]
-    ranked = code >= _FIRST_RANKED
     nodes = np.zeros((n_blocks + N_LISTS, N_NODE_COLUMNS), np.int32)
     heads = np.arange(n_blocks, n_blocks + N_LISTS)
     nodes[heads, PREV] = nodes[heads, NEXT] = heads
-    nodes[:, SLOT] = -1
-    nodes[:n_blocks, PARENT] = parents
-    nodes[:n_blocks, DEPTH] = depths
     ints = np.zeros(N_INTS, np.int64)
-    ints[KIND], ints[CAPACITY], ints[N_BLOCKS] = code, context.capacity_blocks, n_blocks
+    ints[KIND], ints[CAPACITY], ints[N_BLOCKS] = CODES[spec.name], context.capacity_blocks, n_blocks
     params, terms = _parameters(spec, context)
-    size = n_blocks if ranked else 0
+    size = n_blocks if is_ranked(spec) else 0
     return TierState(
         ints=ints,
         floats=np.zeros(N_FLOATS),
@@ -135,21 +126,20 @@ def compiled_tier(
 def _parameters(spec: PolicySpec, context: TierContext) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
     """Parameter vector and value terms by depth, as the kernels document them."""
     given = {**registry.load(registry.POLICIES, spec.name).PARAMETERS, **dict(spec.params)}
-    value_ns = np.array([round_half_up(value_s * NS_PER_S) for value_s in context.value_s], np.int64)
-    params = np.zeros(N_PARAMS)
+    params, terms = np.zeros(N_PARAMS), np.zeros(len(context.value_s), np.int64)
     if spec.name == "rank":
         weight_ns = rank_weight_s(given["lambda_recency"], given["tau_s"]) * NS_PER_S
         params[:4] = weight_ns, given["half_life_s"], _ghosts(given, context), given["admission"]
-        terms = [value_term_ns(weight_ns, given["cost_weight"], v) for v in context.value_s]
-        return params, np.array(terms, np.int64)
-    if spec.name == "lfu":
+        _fill_value_terms(weight_ns, given["cost_weight"], np.array(context.value_s), terms)
+    elif spec.name == "lfu":
         params[2] = _ghosts(given, context)
     elif spec.name == "lrfu":
         params[:2] = given["half_life_s"] * NS_PER_S, given["half_life_s"]
-        value_ns = np.zeros_like(value_ns)
     else:
         params[: len(given)] = list(given.values())
-    return params, value_ns
+    if spec.name in _BY_VALUE:
+        terms[:] = [round_half_up(value_s * NS_PER_S) for value_s in context.value_s]
+    return params, terms
 
 
 def _ghosts(given: dict[str, float], context: TierContext) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+
 from autotune.core.decide.rank import decayed_frequency
 from autotune.core.eviction import BlockAccess, TierContext, nothing_pinned
 from autotune_policies.ghosts import Ghosts, Usage

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
 
+from autotune import api
 from autotune.cli.app import app
 from autotune.core.registry import POLICIES, names
+from autotune.core.trace import Trace
 from autotune.export import save
 from autotune.testing.documents import example_document
 
@@ -74,12 +78,17 @@ def test_the_device_has_its_own_policy() -> None:
 
 
 def test_measuring_from_a_share_of_time_warms_up_first() -> None:
-    """Counts of the second half are those of the whole less those of the first, by time and not by requests."""
-    whole = measured("--device-blocks", 2000)
-    late = measured("--device-blocks", 2000, "--measure-from", "50%")
-    seconds = measured("--device-blocks", 2000, "--measure-from", f"{0.5 * 614.4:g}s")
-    assert 0 < late["accesses"] < whole["accesses"]
-    assert abs(seconds["accesses"] - late["accesses"]) < 0.05 * whole["accesses"]
+    """Half the time is half the span, not half the requests; what comes after it counts as in the whole run."""
+    trace = Trace.open("sample:synthetic")
+    outcome = api.simulate(trace, device_blocks=2000)
+    start = trace.first_request_at(trace.span_s / 2)
+    expected = outcome.cache.totals(start)
+    for text in ("50%", f"{trace.span_s / 2!r}s", repr(trace.span_s / 2)):
+        late = measured("--device-blocks", 2000, "--measure-from", text)
+        assert late["measured_from_request"] == start != trace.n_requests // 2
+        assert (late["accesses"], late["device_hit_blocks"]) == (expected.accesses, expected.device_hit_blocks)
+        assert late["recompute_s"] == expected.recompute_s
+    assert measured("--device-blocks", 2000, "--measure-from", "0%") == measured("--device-blocks", 2000)
 
 
 def test_sizes_in_gib_are_sizes_in_blocks() -> None:
@@ -130,6 +139,31 @@ def test_a_policy_file_for_another_model_is_refused(tmp_path: Path) -> None:
         (("--device-blocks", "10", "--disk-blocks", "5"), "disk tier takes what the host evicts"),
         (("--device-blocks", "10", "--measure-from", "150%"), "time within the trace"),
         (("--device-blocks", "10", "--measure-from", "soon"), "time within the trace"),
+        (("--device-blocks", "10", "--measure-from", ""), "time within the trace"),
+        (("--device-blocks", "10", "--measure-from", "nan"), "time within the trace"),
+        (("--device-blocks", "10", "--measure-from", "-5s"), "time within the trace"),
+        (("--device-blocks", "10", "--measure-from", "1e9s"), "time within the trace"),
+        (("--device-blocks", "10", "--measure-from", "%"), "time within the trace"),
+        (("--device-blocks", str(10**30)), "a tier holds 0 to"),
+        (("--device-gib", "1e12"), "less than 1e9 GiB"),
+        (("--device-gib", "-1"), "at least one block"),
+        (("--device-gib", "inf"), "at least one block"),
+        (("--device-blocks", "10", "--host-gib", "nan"), "the host must hold"),
+        (("--host-blocks", "10"), "size of the device's KV cache must be given"),
+        (("--device-blocks", "many"), "--device-blocks"),
+        (("--device-blocks", "10", "--link-gb-per-s", "nan"), "must be positive"),
+        (("--device-blocks", "10", "--time-scale", "nan"), "time_scale"),
+        (("--device-blocks", "10", "--time-scale", "-1"), "time_scale"),
+        (("--device-blocks", "10", "--seed", "-1"), "--seed"),
+        (("--device-blocks", "10", "--on-error", "ignore"), "on_error"),
+        (("--device-blocks", "10", "--option", "seed"), "NAME=VALUE"),
+        (("--device-blocks", "10", "--option", "colour=red"), "colour"),
+        (("--device-blocks", "10", "--policy", ""), "known: arc"),
+        (("--device-blocks", "10", "--policy", "x" * 5000), "known: arc"),
+        (("--device-blocks", "10", "--policy", "/" + "x" * 5000), "must be a readable file"),
+        (("--device-blocks", "10", "--policy", "/"), "must be a readable file"),
+        (("--device-blocks", "10", "--device-policy", "policy.yaml"), "known: arc"),
+        (("--device-blocks", "10", "--model", "/etc/hostname"), "/etc/hostname"),
         (("--device-blocks", "10", "--link-gb-per-s", "0"), "must be positive"),
         (("--device-blocks", "10", "--model", "gpt-9"), "gpt-9"),
         (("--device-blocks", "10", "--hardware", "abacus"), "abacus"),
@@ -151,12 +185,58 @@ def test_bad_input_gives_one_line_and_code_2(arguments: tuple[str, ...], message
 
 def test_a_trace_of_arrivals_is_refused() -> None:
     """Cache questions need blocks."""
-    azure = (
-        next(DATA.glob("azure*/*.csv*"), None) or next(DATA.rglob("*azure*.csv*"), None) or next(DATA.rglob("*.csv"))
-    )
+    azure = DATA / "azure" / "AzureLLMInferenceTrace_conv.first300.csv.gz"
     result = run("--trace", f"azure:{azure}", "--device-blocks", 10)
     assert result.exit_code == 2
     assert "which blocks" in result.stderr
+
+
+def test_a_trace_of_which_nothing_is_left_is_refused(tmp_path: Path) -> None:
+    """Where every row was left out as malformed there is nothing to simulate."""
+    (tmp_path / "t.jsonl").write_text("nonsense\n", "utf-8")
+    result = run("--trace", f"mooncake:{tmp_path}/t.jsonl", "--on-error", "skip", "--device-blocks", 10)
+    assert result.exit_code == 2
+    assert "at least one request" in result.stderr
+
+
+def test_several_files_of_one_namespace_are_one_stream(tmp_path: Path) -> None:
+    """Mooncake files given one after the other are the file that they were cut from."""
+    rows = [
+        json.dumps({"timestamp": 1000 * i, "input_length": 1024, "output_length": 1, "hash_ids": [i % 7, 100 + i % 9]})
+        for i in range(60)
+    ]
+    parts = {"a.jsonl": rows[:25], "b.jsonl": rows[25:], "whole.jsonl": rows}
+    for name, part in parts.items():
+        (tmp_path / name).write_text("\n".join(part), "utf-8")
+    arguments = ("--device-blocks", 40, "--host-blocks", 40, "--json")
+    two = run("--trace", f"mooncake:{tmp_path}/a.jsonl", "--trace", f"mooncake:{tmp_path}/b.jsonl", *arguments)
+    one = run("--trace", f"mooncake:{tmp_path}/whole.jsonl", *arguments)
+    assert two.exit_code == one.exit_code == 0
+    assert json.loads(two.stdout) == json.loads(one.stdout)
+    assert json.loads(one.stdout)["device_hit_blocks"] > 0
+
+
+def test_results_go_to_stdout_and_notes_to_stderr() -> None:
+    """The table, or one JSON object, is all that stdout holds; why TTFT is missing stands on stderr."""
+    result = run(*TRACE, "--policy", "sieve", "--device-blocks", 300)
+    assert result.exit_code == 0
+    assert "sieve on 2,395 requests" in " ".join(result.stdout.split())
+    assert "TTFT" not in result.stdout
+    assert result.stderr.startswith("TTFT is not reported: load ")
+    as_json = run(*TRACE, "--policy", "sieve", "--device-blocks", 300, "--json")
+    assert as_json.stderr == ""
+    assert json.loads(as_json.stdout)["policy"] == "sieve"
+
+
+def test_without_the_tuners_packages_it_says_what_to_install() -> None:
+    """On a base installation the command ends in one line that names the package and the extra."""
+    code = "import sys; sys.modules['numba'] = None; from autotune.cli import main; main()"
+    command = [sys.executable, "-c", code, "simulate", *TRACE, "--device-blocks", "10"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "numba" in done.stderr
+    assert "pip install 'kv-autotune[tuner]'" in done.stderr
 
 
 def test_sessions_without_a_merge_are_refused() -> None:

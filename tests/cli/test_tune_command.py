@@ -100,6 +100,21 @@ def test_a_study_in_a_file_goes_on(tmp_path: Path) -> None:
         (("--settings", "missing.yaml"), "missing.yaml"),
         (("--servers", "1"), "stable load"),
         (("--objective", "ttft_p95"), "stable load"),
+        (("--constraint", "ttft_p99"), "stable load"),
+        (("--host-blocks", "-5"), "a tier holds 0 to"),
+        (("--device-gib", "1"), "GiB or in blocks"),
+        (("--disk-gib", "nan"), "the disk must hold"),
+        (("--trials", "many"), "--trials"),
+        (("--seed", "-1"), "seed"),
+        (("--workers", "0"), "--workers"),
+        (("--train-frac", "nan"), "train_frac"),
+        (("--train-frac", "0.9999"), "held-out part"),
+        (("--time-scale", "inf"), "time_scale"),
+        (("--store", "sometimes"), "--store"),
+        (("--study", "/no/such/folder/study.db"), "folder that exists"),
+        (("--model", "gpt-9"), "gpt-9"),
+        (("--on-error", "ignore"), "on_error"),
+        (("--trace", "mooncake:missing.jsonl"), "of one format"),
     ],
 )
 def test_bad_input_gives_one_line_and_writes_nothing(arguments: tuple[str, ...], message: str, tmp_path: Path) -> None:
@@ -109,12 +124,53 @@ def test_bad_input_gives_one_line_and_writes_nothing(arguments: tuple[str, ...],
     lines = result.stderr.strip().splitlines()
     assert len(lines) == 1
     assert message in lines[0]
-    assert not (tmp_path / "out" / "policy.yaml").exists()
+    assert result.stdout == ""
+    assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_cannot_be_written_is_found_out_before_the_search(tmp_path: Path) -> None:
-    """A file stands where the folder should be."""
+@pytest.mark.parametrize("inside", ["", "deeper/still"])
+def test_a_folder_that_cannot_be_written_is_found_out_before_the_search(
+    inside: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file stands where the folder should be, or above it: nothing is searched."""
+
+    def searched(*_: object, **__: object) -> None:
+        raise RuntimeError
+
+    monkeypatch.setattr("autotune.api.tune", searched)
     (tmp_path / "out").write_text("in the way")
-    result = run(*QUICK, "--out", tmp_path / "out")
+    result = run(*QUICK, "--out", tmp_path / "out" / inside)
     assert result.exit_code == 2, result.output
-    assert "out" in result.stderr
+    assert result.stderr.startswith("error: ")
+    assert "must be a folder that can be made and written to" in result.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_a_settings_file_counts_unless_the_command_line_says_otherwise(tmp_path: Path) -> None:
+    """Trials, seed and how malformed rows are treated come from the file; an option on the command line wins."""
+    (tmp_path / "s.yaml").write_text(
+        "search: {trials: 4, seed: 5, random_search: false}\ntrace: {on_error: skip}", "utf-8"
+    )
+    rows = [{"timestamp": 500 * i, "input_length": 512, "output_length": 1, "hash_ids": [i % 9]} for i in range(200)]
+    lines = ["nonsense", *map(json.dumps, rows)]
+    (tmp_path / "t.jsonl").write_text("\n".join(lines), "utf-8")
+    common = ("--trace", f"mooncake:{tmp_path}/t.jsonl", "--device-blocks", "4", "--out", tmp_path, "--no-report")
+    assert run(*common, "--settings", tmp_path / "s.yaml").exit_code == 0
+    provenance = load(tmp_path / "policy.yaml").provenance
+    assert provenance
+    assert (provenance.trials, provenance.seed) == (4, 5)
+    assert [(skipped.rows) for skipped in provenance.trace.skipped_rows] == [1]
+    assert run(*common, "--settings", tmp_path / "s.yaml", "--trials", "5").exit_code == 0
+    provenance = load(tmp_path / "policy.yaml").provenance
+    assert provenance
+    assert provenance.trials == 5
+    refused = run(*common, "--settings", tmp_path / "s.yaml", "--on-error", "fail")
+    assert refused.exit_code == 2
+    assert "t.jsonl:1" in refused.stderr
+
+
+def test_stdout_is_json_and_nothing_else(tmp_path: Path) -> None:
+    """Progress and notes never mix with the object, not even on a terminal of 80 columns."""
+    result = run(*QUICK, "--out", tmp_path, "--no-report", "--json")
+    assert json.loads(result.stdout)["report_path"] is None
+    assert result.stderr == ""

@@ -84,8 +84,6 @@ def test_columns_are_equal(name: str, data: st.DataObject, trace: Trace, costs: 
 @pytest.mark.fuzz
 @pytest.mark.parametrize("name", COMPILED)
 @given(data=st.data(), trace=traces(max_requests=150, depth=8), costs=cost_profiles())
-def test_columns_are_equal_on_longer_streams(
-    name: str, data: st.DataObject, trace: Trace, costs: CostProfile
-) -> None:
+def test_columns_are_equal_on_longer_streams(name: str, data: st.DataObject, trace: Trace, costs: CostProfile) -> None:
     """The same on longer and deeper streams."""
     assert_equal(trace, data.draw(configs(name)), costs)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -28,9 +31,9 @@ LRU_AS_RANK = PolicySpec.of("rank", lambda_recency=1.0, tau_s=50.0, half_life_s=
 COLUMNS = ("device_hit", "host_hit", "disk_hit", "stored", "stored_disk", "evicted_device", "evicted_host", "wait_s")
 
 
-def on_all_tiers(spec: PolicySpec, *blocks: int, **modes: object) -> CacheConfig:
+def on_all_tiers(spec: PolicySpec, device: int, host: int = 0, disk: int = 0, **modes: Any) -> CacheConfig:
     """An engine with one policy on every tier."""
-    return CacheConfig(*blocks, device_policy=spec, host_policy=spec, disk_policy=spec, **modes)  # type: ignore[arg-type]
+    return replace(CacheConfig(device, host, disk), device_policy=spec, host_policy=spec, disk_policy=spec, **modes)
 
 
 @pytest.mark.parametrize("name", POLICIES)
@@ -114,10 +117,13 @@ def test_rank_with_lambda_one_is_lru(
     trace: Trace, costs: CostProfile, sizes: tuple[int, int, int], store: StoreMode, timing: Timing
 ) -> None:
     """With λ = 1 the rank rule counts what LRU counts, column by column, on all tiers and in all modes."""
-    blocks = sizes if sizes[1] else sizes[:2]
-    modes = {"store_mode": store, "timing": timing}
-    lru = simulate_cache(trace, on_all_tiers(PolicySpec("lru"), *blocks, **modes), costs)
-    rank = simulate_cache(trace, on_all_tiers(LRU_AS_RANK, *blocks, **modes), costs)
+    device, host, disk = sizes
+    lru, rank = (
+        simulate_cache(
+            trace, on_all_tiers(spec, device, host, disk if host else 0, store_mode=store, timing=timing), costs
+        )
+        for spec in (PolicySpec("lru"), LRU_AS_RANK)
+    )
     for column in COLUMNS:
         np.testing.assert_array_equal(getattr(rank, column), getattr(lru, column), err_msg=column)
 

@@ -8,15 +8,15 @@ from autotune.search.problem import Evaluation
 
 
 class Objective(Protocol):
-    """What a setting is worth, relative to LRU.
+    """What a setting is worth, relative to LRU."""
 
-    Attributes:
-        name: Registered name.
-        needs_queue: Whether it looks at latencies, so that the queueing model has to run.
-    """
+    @property
+    def name(self) -> str:
+        """Registered name."""
 
-    name: str
-    needs_queue: bool
+    @property
+    def needs_queue(self) -> bool:
+        """Whether it looks at latencies, so that the queueing model has to run."""
 
     def value(self, evaluation: Evaluation, baseline: Evaluation) -> float:
         """To be minimised; 0 is as good as LRU, -0.1 saves a tenth."""

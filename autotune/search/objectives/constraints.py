@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from autotune.core.errors import SearchError
-from autotune.search.objectives.latency import queue_of
+from autotune.search.objectives.latency import queue_of, relative_change
 from autotune.search.problem import Evaluation
 
 Constraint = Callable[[Evaluation, Evaluation], float]
@@ -13,13 +13,12 @@ Constraint = Callable[[Evaluation, Evaluation], float]
 
 def ttft_p99(evaluation: Evaluation, baseline: Evaluation) -> float:
     """TTFT p99 not above LRU's."""
-    return queue_of(evaluation).quantile_s(0.99) / queue_of(baseline).quantile_s(0.99) - 1.0
+    return relative_change(queue_of(evaluation).quantile_s(0.99), queue_of(baseline).quantile_s(0.99))
 
 
 def stored_bytes(evaluation: Evaluation, baseline: Evaluation) -> float:
     """No more bytes stored than LRU stores."""
-    reference = baseline.totals.stored_bytes
-    return evaluation.totals.stored_bytes / reference - 1.0 if reference else 0.0
+    return relative_change(evaluation.totals.stored_bytes, baseline.totals.stored_bytes)
 
 
 CONSTRAINTS: dict[str, Constraint] = {"ttft_p99": ttft_p99, "stored_bytes": stored_bytes}

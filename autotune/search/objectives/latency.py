@@ -25,6 +25,11 @@ def queue_of(evaluation: Evaluation) -> QueueResult:
     return evaluation.queue
 
 
+def relative_change(value: float, reference: float) -> float:
+    """By which share ``value`` is above ``reference``; ``value`` itself where there is nothing to be relative to."""
+    return value / reference - 1.0 if reference > 0.0 else value
+
+
 @dataclass(frozen=True, slots=True)
 class TtftP95:
     """95th percentile of the time to first token, relative to LRU's."""
@@ -34,7 +39,7 @@ class TtftP95:
 
     def value(self, evaluation: Evaluation, baseline: Evaluation) -> float:
         """Relative change of the percentile; below 0 is faster."""
-        return queue_of(evaluation).quantile_s(0.95) / queue_of(baseline).quantile_s(0.95) - 1.0
+        return relative_change(queue_of(evaluation).quantile_s(0.95), queue_of(baseline).quantile_s(0.95))
 
 
 @dataclass(frozen=True, slots=True)

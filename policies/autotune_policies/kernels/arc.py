@@ -7,15 +7,16 @@ Blocks that were inserted into a full tier wait in a list of their own until an 
 from __future__ import annotations
 
 from autotune.core.state import ABSENT, CAPACITY, GHOST, SIZE, WHERE, TierState
-from autotune_policies.kernels.jit import compiled
+from autotune_policies.kernels.jit import as_int64, compiled
 from autotune_policies.kernels.lists import list_numbers, make_newest, oldest, oldest_idle, push_newest, size, unlink
+from autotune_policies.kernels.per_block import refresh_with, shrink_with
 
 _ONCE, _OFTEN, _ONCE_GHOSTS, _OFTEN_GHOSTS, _LINE = list_numbers(5)  # lists
 _TARGET = 0  # floats
 
 # Values of WHERE: in T1, in T2; waiting, and then in which ghost list the block was found; in B1, in B2.
 _IN_ONCE, _IN_OFTEN = 1, 2
-_WAITING_NEW, _WAITING_ONCE, _WAITING_OFTEN = 3, 4, 5
+_WAITING_NEW, _WAITING_ONCE, _WAITING_OFTEN = as_int64(3), as_int64(4), as_int64(5)
 _ONCE_GHOST, _OFTEN_GHOST = GHOST, GHOST + 1
 
 
@@ -44,6 +45,15 @@ def insert(s: TierState, b: int) -> None:
 
 
 @compiled
+def use(s: TierState, b: int, may_insert: bool) -> None:
+    """A block was asked for; it comes in if it is missing and may."""
+    if 0 < s.nodes[b, WHERE] < GHOST:
+        touch(s, b)
+    elif may_insert:
+        insert(s, b)
+
+
+@compiled
 def remove(s: TierState, b: int) -> None:
     """A resident block left for a reason other than space; it leaves no ghost."""
     where = s.nodes[b, WHERE]
@@ -65,6 +75,10 @@ def evict(s: TierState) -> int:
         s.ints[SIZE] -= 1
     _join_where_room(s)
     return b
+
+
+refresh = refresh_with(use)
+shrink = shrink_with(evict)
 
 
 @compiled

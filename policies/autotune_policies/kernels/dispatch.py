@@ -9,16 +9,20 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.core.decide import policy_codes as codes
-from autotune.core.state import CAPACITY, GHOST, KIND, SIZE, WHERE, TierState
+from autotune.core.state import GHOST, KIND, WHERE, TierState
 from autotune_policies.kernels import arc, lru, ranked, s3fifo, sieve, two_hit, wtinylfu
 from autotune_policies.kernels.decide import load_pays, prefill_s, transfer_s
-from autotune_policies.kernels.jit import compiled, entry, step
+from autotune_policies.kernels.jit import as_int64, compiled, entry, inlined, step
+from autotune_policies.kernels.terms import fill_value_terms
 
 __all__ = [
     "admits_demoted",
+    "as_int64",
     "compiled",
     "demote",
     "entry",
+    "fill_value_terms",
+    "inlined",
     "is_resident",
     "load_pays",
     "prefill_s",
@@ -99,33 +103,21 @@ def shrink(s: TierState, reserved: int) -> int:
         How many blocks left; they stand in ``victims``, in order. If it is full, more may have to leave.
     """
     kind = s.ints[KIND]
-    if kind == codes.LRU or kind == codes.FIFO:
-        return lru.shrink(s, reserved)
     if kind >= _FIRST_RANKED:
-        return ranked.shrink(s, reserved)
-    n = 0
-    while n < s.victims.shape[0] and s.ints[SIZE] + reserved > s.ints[CAPACITY]:
-        b = _evict(s)
-        if b < 0:
-            break
-        s.victims[n] = b
-        n += 1
+        n = ranked.shrink(s, reserved)
+    elif kind == codes.ARC:
+        n = arc.shrink(s, reserved)
+    elif kind == codes.S3FIFO:
+        n = s3fifo.shrink(s, reserved)
+    elif kind == codes.SIEVE:
+        n = sieve.shrink(s, reserved)
+    elif kind == codes.WTINYLFU:
+        n = wtinylfu.shrink(s, reserved)
+    elif kind == codes.TWO_HIT:
+        n = two_hit.shrink(s, reserved)
+    else:
+        n = lru.shrink(s, reserved)
     return n
-
-
-@compiled
-def _evict(s: TierState) -> int:
-    """Choose a resident that is not pinned, forget it and return it; -1 if there is none."""
-    kind = s.ints[KIND]
-    if kind == codes.ARC:
-        return arc.evict(s)
-    if kind == codes.S3FIFO:
-        return s3fifo.evict(s)
-    if kind == codes.SIEVE:
-        return sieve.evict(s)
-    if kind == codes.WTINYLFU:
-        return wtinylfu.evict(s)
-    return two_hit.evict(s)
 
 
 @compiled
@@ -144,47 +136,19 @@ def refresh(
     """
     last = lo + ((hi - lo) // stride) * stride - 1
     kind = s.ints[KIND]
-    if kind == codes.LRU:
-        lru.refresh(s, ids, lo, last, stride, may_insert)
-    elif kind >= _FIRST_RANKED:
+    if kind >= _FIRST_RANKED:
         ranked.refresh(s, ids, lo, last, stride, next_use_of, may_insert)
-    else:
-        for i in range(last, lo - 1, -stride):
-            _use(s, np.int64(ids[i]), may_insert)
-
-
-@compiled
-def _use(s: TierState, b: int, may_insert: bool) -> None:
-    kind = s.ints[KIND]
-    resident = is_resident(s, b)
-    if kind == codes.TWO_HIT:
-        if resident:
-            two_hit.touch(s, b)
-        elif may_insert and two_hit.admits(s, b):
-            two_hit.insert(s, b)
-        else:
-            two_hit.refuse(s, b)
-    elif kind == codes.WTINYLFU:
-        if resident:
-            wtinylfu.touch(s, b)
-        elif may_insert:
-            wtinylfu.insert(s, b)
-        else:
-            wtinylfu.refuse(s, b)
+    elif kind == codes.LRU:
+        lru.refresh(s, ids, lo, last, stride, may_insert)
     elif kind == codes.ARC:
-        if resident:
-            arc.touch(s, b)
-        elif may_insert:
-            arc.insert(s, b)
+        arc.refresh(s, ids, lo, last, stride, may_insert)
     elif kind == codes.S3FIFO:
-        if resident:
-            s3fifo.touch(s, b)
-        elif may_insert:
-            s3fifo.insert(s, b)
+        s3fifo.refresh(s, ids, lo, last, stride, may_insert)
     elif kind == codes.SIEVE:
-        if resident:
-            sieve.touch(s, b)
-        elif may_insert:
-            sieve.insert(s, b)
-    elif may_insert and not resident:
-        lru.insert(s, b)
+        sieve.refresh(s, ids, lo, last, stride, may_insert)
+    elif kind == codes.WTINYLFU:
+        wtinylfu.refresh(s, ids, lo, last, stride, may_insert)
+    elif kind == codes.TWO_HIT:
+        two_hit.refresh(s, ids, lo, last, stride, may_insert)
+    elif may_insert:
+        lru.insert_missing(s, ids, lo, last, stride)

@@ -20,7 +20,7 @@ from autotune.core.state import (
     SLOT,
     TierState,
 )
-from autotune_policies.kernels.jit import compiled, step
+from autotune_policies.kernels.jit import as_int64, compiled, step
 
 _Heap = npt.NDArray[np.int64]
 _Nodes = npt.NDArray[np.int32]
@@ -81,7 +81,7 @@ def push(s: TierState, b: int) -> None:
 @step
 def update(s: TierState, b: int) -> None:
     """Take note of the changed key of a block in the heap: O(1) if it grew, O(log n) if it shrank."""
-    slot = np.int64(s.nodes[b, SLOT])
+    slot = as_int64(s.nodes[b, SLOT])
     key, sequence = s.keys[b, KEY], s.keys[b, KEY_SEQUENCE]
     if not _is_before(s.heap, slot, key, sequence):
         _sift_up(s.heap, s.nodes, slot, key, sequence, b)
@@ -100,7 +100,7 @@ def _take_out(heap: _Heap, nodes: _Nodes, size: int, slot: int) -> None:
 @step
 def take_out(s: TierState, b: int) -> None:
     """Remove a block from wherever it stands in the heap; nothing if it is not in it. O(log n)."""
-    slot = np.int64(s.nodes[b, SLOT])
+    slot = as_int64(s.nodes[b, SLOT])
     if slot < 0:
         return
     s.nodes[b, SLOT] = -1
@@ -117,7 +117,7 @@ def replace_root(s: TierState, by: int) -> None:
     Cheap where the new key is near the old one, as those of a block and of its parent mostly are.
     """
     s.nodes[s.heap[0, HEAP_BLOCK], SLOT] = -1
-    _sift_down(s.heap, s.nodes, s.ints[HEAP_SIZE], np.int64(0), s.keys[by, KEY], s.keys[by, KEY_SEQUENCE], by)
+    _sift_down(s.heap, s.nodes, s.ints[HEAP_SIZE], as_int64(0), s.keys[by, KEY], s.keys[by, KEY_SEQUENCE], by)
 
 
 @step
@@ -127,5 +127,5 @@ def settle_root(s: TierState) -> bool:
     key, sequence = s.keys[b, KEY], s.keys[b, KEY_SEQUENCE]
     if s.heap[0, HEAP_KEY] == key and s.heap[0, HEAP_SEQUENCE] == sequence:
         return False
-    _sift_down(s.heap, s.nodes, s.ints[HEAP_SIZE], np.int64(0), key, sequence, b)
+    _sift_down(s.heap, s.nodes, s.ints[HEAP_SIZE], as_int64(0), key, sequence, b)
     return True

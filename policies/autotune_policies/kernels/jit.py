@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
+import numpy as np
 from numba import njit
 
 # Kernels allocate nothing and never outlive their caller, so counting references to the arrays that they are handed
@@ -20,9 +21,17 @@ entry = njit(**_OPTIONS, cache=True)
 _INNER: dict[str, Any] = {**_OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 compiled = njit(**_INNER)
 
+# Functions over several tiers that few places call: compiled as part of their callers, which saves compiling the
+# policies that they call once more.
+inlined = njit(**_INNER, inline="always")
+
 # Steps of a loop over blocks: a call would pass every array of the tier's state each time, which takes longer than the
 # step itself.
 step = njit(**_INNER, forceinline=True)
+
+# Numba compiles a function anew for every combination of argument types, and takes an element of an int32 array, a
+# constant and an int64 for three types. So integers that several functions share are widened where they come from.
+as_int64 = cast("Callable[[int], int]", np.int64)
 
 
 def from_python(kernel: Callable[..., Any]) -> Callable[..., Any]:

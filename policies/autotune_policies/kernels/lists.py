@@ -7,18 +7,16 @@ newest block, PREV of the head the oldest; an empty list's head points to itself
 
 from __future__ import annotations
 
-import numpy as np
-
 from autotune.core.state import LIST_SIZES, N_BLOCKS, N_LISTS, NEXT, PINS, PREV, TierState
-from autotune_policies.kernels.jit import compiled, step
+from autotune_policies.kernels.jit import as_int64, compiled, step
 
 
-def list_numbers(n: int) -> tuple[np.int64, ...]:
+def list_numbers(n: int) -> tuple[int, ...]:
     """Names for the first ``n`` lists of a policy.
 
     As Python integers they would be types of their own to Numba, and every function below compiled once for each.
     """
-    return tuple(np.int64(k) for k in range(n))
+    return tuple(as_int64(k) for k in range(n))
 
 
 @compiled
@@ -41,7 +39,7 @@ def size(s: TierState, k: int) -> int:
 def push_newest(s: TierState, k: int, b: int) -> None:
     """Put block ``b``, which is in no list, at the newest end of list ``k``."""
     head = s.ints[N_BLOCKS] + k
-    newest = np.int64(s.nodes[head, NEXT])
+    newest = as_int64(s.nodes[head, NEXT])
     s.nodes[b, PREV] = head
     s.nodes[b, NEXT] = newest
     s.nodes[newest, PREV] = b
@@ -52,7 +50,7 @@ def push_newest(s: TierState, k: int, b: int) -> None:
 @step
 def unlink(s: TierState, k: int, b: int) -> None:
     """Take block ``b`` out of list ``k``, which holds it."""
-    newer, older = np.int64(s.nodes[b, PREV]), np.int64(s.nodes[b, NEXT])
+    newer, older = as_int64(s.nodes[b, PREV]), as_int64(s.nodes[b, NEXT])
     s.nodes[newer, NEXT] = older
     s.nodes[older, PREV] = newer
     s.ints[LIST_SIZES + k] -= 1
@@ -68,20 +66,20 @@ def make_newest(s: TierState, k: int, b: int) -> None:
 @step
 def oldest(s: TierState, k: int) -> int:
     """The oldest block of list ``k``; the head row itself, which is ``>= n_blocks``, if the list is empty."""
-    return np.int64(s.nodes[s.ints[N_BLOCKS] + k, PREV])
+    return as_int64(s.nodes[s.ints[N_BLOCKS] + k, PREV])
 
 
 @step
 def newest(s: TierState, k: int) -> int:
     """The newest block of list ``k``; the head row itself, which is ``>= n_blocks``, if the list is empty."""
-    return np.int64(s.nodes[s.ints[N_BLOCKS] + k, NEXT])
+    return as_int64(s.nodes[s.ints[N_BLOCKS] + k, NEXT])
 
 
 @compiled
 def oldest_idle(s: TierState, k: int) -> int:
     """The oldest block of list ``k`` that is not pinned; -1 if there is none."""
     head = s.ints[N_BLOCKS] + k
-    b = np.int64(s.nodes[head, PREV])
+    b = as_int64(s.nodes[head, PREV])
     while b != head and s.nodes[b, PINS] > 0:
-        b = np.int64(s.nodes[b, PREV])
+        b = as_int64(s.nodes[b, PREV])
     return -1 if b == head else b

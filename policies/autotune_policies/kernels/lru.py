@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.core.state import ABSENT, CAPACITY, LIST_SIZES, N_BLOCKS, NEXT, PINS, PREV, SIZE, WHERE, TierState
-from autotune_policies.kernels.jit import compiled
+from autotune_policies.kernels.jit import as_int64, compiled
 from autotune_policies.kernels.lists import list_numbers, push_newest, unlink
 
 _RESIDENT = 1
@@ -37,13 +37,13 @@ def refresh(s: TierState, ids: npt.NDArray[np.int32], lo: int, last: int, stride
     """
     nodes = s.nodes
     head = s.ints[N_BLOCKS]
-    newest = np.int64(
+    newest = as_int64(
         nodes[head, NEXT]
     )  # the head learns of it at the end; the newest block points to the head throughout
     n_inserted = 0
     i = last
     while i >= lo:
-        b = np.int64(ids[i])
+        b = as_int64(ids[i])
         i -= stride
         if nodes[b, WHERE] == ABSENT:
             if may_insert:
@@ -54,9 +54,9 @@ def refresh(s: TierState, ids: npt.NDArray[np.int32], lo: int, last: int, stride
                 newest = b
                 n_inserted += 1
             continue
-        first, newer = b, np.int64(nodes[b, PREV])
+        first, newer = b, as_int64(nodes[b, PREV])
         while i >= lo and ids[i] == newer:
-            first, newer = newer, np.int64(nodes[newer, PREV])
+            first, newer = newer, as_int64(nodes[newer, PREV])
             i -= stride
         if newer == head:
             continue
@@ -73,6 +73,15 @@ def refresh(s: TierState, ids: npt.NDArray[np.int32], lo: int, last: int, stride
 
 
 @compiled
+def insert_missing(s: TierState, ids: npt.NDArray[np.int32], lo: int, last: int, stride: int) -> None:
+    """The same under FIFO: residents stay where they are."""
+    for i in range(last, lo - 1, -stride):
+        b = as_int64(ids[i])
+        if s.nodes[b, WHERE] == ABSENT:
+            insert(s, b)
+
+
+@compiled
 def shrink(s: TierState, reserved: int) -> int:
     """Evict until ``reserved`` blocks more would fit, or all residents are pinned, or ``victims`` is full.
 
@@ -86,7 +95,7 @@ def shrink(s: TierState, reserved: int) -> int:
         return 0
     n = 0
     kept = head  # the pinned block that was passed last
-    b = np.int64(nodes[head, PREV])
+    b = as_int64(nodes[head, PREV])
     while n < n_wanted and b != head:
         if nodes[b, PINS] == 0:
             nodes[b, WHERE] = ABSENT
@@ -96,7 +105,7 @@ def shrink(s: TierState, reserved: int) -> int:
             nodes[b, NEXT] = kept
             nodes[kept, PREV] = b
             kept = b
-        b = np.int64(nodes[b, PREV])
+        b = as_int64(nodes[b, PREV])
     nodes[b, NEXT] = kept
     nodes[kept, PREV] = b
     s.ints[LIST_SIZES] -= n

@@ -47,7 +47,7 @@ from autotune_policies.kernels.decide import (
     seconds_density_key,
 )
 from autotune_policies.kernels.heap import push, replace_root, settle_root, take_out, update
-from autotune_policies.kernels.jit import compiled, step
+from autotune_policies.kernels.jit import as_int64, compiled, step
 from autotune_policies.kernels.lists import list_numbers, oldest, push_newest, size, unlink
 
 _RESIDENT = 1
@@ -98,7 +98,7 @@ def _rank_ns(s: TierState, b: int, term_ns: int) -> int:
 @step
 def _rekey(s: TierState, b: int) -> None:
     kind = s.ints[KIND]
-    term = s.terms[min(np.int64(s.nodes[b, DEPTH]), s.terms.shape[0] - 1)]
+    term = s.terms[min(as_int64(s.nodes[b, DEPTH]), s.terms.shape[0] - 1)]
     if kind == codes.RANK or kind == codes.LRFU:
         key = _rank_ns(s, b, term)
     elif kind == codes.CLAIRVOYANT:
@@ -159,7 +159,7 @@ def _settle_in(s: TierState, b: int) -> None:
     s.nodes[b, WHERE] = _RESIDENT
     s.ints[SIZE] += 1
     s.keys[b, INSERTED_BY] = s.ints[REQUEST]
-    parent = np.int64(s.nodes[b, PARENT])
+    parent = as_int64(s.nodes[b, PARENT])
     if parent >= 0:
         s.nodes[parent, CHILDREN] += 1
     _rekey(s, b)
@@ -195,12 +195,12 @@ def _become_ghost(s: TierState, b: int) -> None:
 @step
 def _new_leaf(s: TierState, b: int) -> int:
     """The parent that becomes evictable because a block leaves and has to enter the heap; -1 if there is none."""
-    parent = np.int64(s.nodes[b, PARENT])
+    parent = as_int64(s.nodes[b, PARENT])
     if parent < 0:
-        return np.int64(-1)
+        return as_int64(-1)
     s.nodes[parent, CHILDREN] -= 1
     waits = s.nodes[parent, WHERE] == _RESIDENT and s.nodes[parent, SLOT] < 0 and _evictable(s, parent)
-    return parent if waits else np.int64(-1)
+    return parent if waits else as_int64(-1)
 
 
 @compiled
@@ -237,7 +237,7 @@ def refresh(
 ) -> None:
     """One request uses blocks ``ids[last]``, ``ids[last - stride]`` and so on down to ``lo``, in that order."""
     for i in range(last, lo - 1, -stride):
-        b = np.int64(ids[i])
+        b = as_int64(ids[i])
         s.ints[SEQUENCE] += 1
         if next_use_of.shape[0] > 0:
             s.ints[NEXT_USE] = next_use_of[b]

@@ -7,11 +7,10 @@ was evicted yet.
 
 from __future__ import annotations
 
-import numpy as np
-
 from autotune.core.state import ABSENT, CAPACITY, FLAG, GHOST, N_BLOCKS, PINS, PREV, SIZE, SLOT, WHERE, TierState
-from autotune_policies.kernels.jit import compiled
+from autotune_policies.kernels.jit import as_int64, compiled
 from autotune_policies.kernels.lists import list_numbers, make_newest, oldest, push_newest, size, unlink
+from autotune_policies.kernels.per_block import refresh_with, shrink_with
 
 _SMALL, _MAIN, _GHOSTS, _LINE = list_numbers(4)  # lists
 _IN_SMALL, _IN_MAIN, _WAITING, _WAITING_GHOST = 1, 2, 3, 4  # values of WHERE
@@ -43,6 +42,15 @@ def insert(s: TierState, b: int) -> None:
 
 
 @compiled
+def use(s: TierState, b: int, may_insert: bool) -> None:
+    """A block was asked for; it comes in if it is missing and may."""
+    if 0 < s.nodes[b, WHERE] < GHOST:
+        touch(s, b)
+    elif may_insert:
+        insert(s, b)
+
+
+@compiled
 def remove(s: TierState, b: int) -> None:
     """A resident block left for a reason other than space; it leaves no ghost."""
     where = s.nodes[b, WHERE]
@@ -63,6 +71,10 @@ def evict(s: TierState) -> int:
         s.ints[SIZE] -= 1
     _join_where_room(s)
     return b
+
+
+refresh = refresh_with(use)
+shrink = shrink_with(evict)
 
 
 @compiled
@@ -122,7 +134,7 @@ def _make_room(s: TierState) -> int:
 def _evict_small(s: TierState) -> int:
     b = oldest(s, _SMALL)
     while b < s.ints[N_BLOCKS]:
-        newer = np.int64(s.nodes[b, PREV])
+        newer = as_int64(s.nodes[b, PREV])
         if s.nodes[b, _USES] >= s.params[_PROMOTE_USES]:
             unlink(s, _SMALL, b)
             push_newest(s, _MAIN, b)
@@ -140,7 +152,7 @@ def _evict_small(s: TierState) -> int:
 def _evict_main(s: TierState) -> int:
     b = oldest(s, _MAIN)
     while b < s.ints[N_BLOCKS]:
-        newer = np.int64(s.nodes[b, PREV])
+        newer = as_int64(s.nodes[b, PREV])
         if s.nodes[b, _USES] > 0:
             s.nodes[b, _USES] = min(s.nodes[b, _USES], _MOST_LIVES) - 1
             make_newest(s, _MAIN, b)

@@ -6,11 +6,10 @@ Blocks that were inserted into a full tier wait in a list of their own until an 
 
 from __future__ import annotations
 
-import numpy as np
-
 from autotune.core.state import ABSENT, CAPACITY, HAND, N_BLOCKS, PINS, PREV, SIZE, WHERE, TierState
-from autotune_policies.kernels.jit import compiled
+from autotune_policies.kernels.jit import as_int64, compiled
 from autotune_policies.kernels.lists import list_numbers, oldest, push_newest, size, unlink
+from autotune_policies.kernels.per_block import refresh_with, shrink_with
 
 _QUEUE, _LINE = list_numbers(2)  # lists
 _UNUSED, _USED, _WAITING = 1, 2, 3  # values of WHERE
@@ -36,6 +35,15 @@ def insert(s: TierState, b: int) -> None:
 
 
 @compiled
+def use(s: TierState, b: int, may_insert: bool) -> None:
+    """A block was asked for; it comes in if it is missing and may."""
+    if s.nodes[b, WHERE] != ABSENT:
+        touch(s, b)
+    elif may_insert:
+        insert(s, b)
+
+
+@compiled
 def remove(s: TierState, b: int) -> None:
     """A resident block left for a reason other than space."""
     if s.nodes[b, WHERE] == _WAITING:
@@ -58,6 +66,10 @@ def evict(s: TierState) -> int:
         s.ints[SIZE] -= 1
     _join_where_room(s)
     return b
+
+
+refresh = refresh_with(use)
+shrink = shrink_with(evict)
 
 
 @compiled
@@ -87,8 +99,8 @@ def _join_all(s: TierState) -> None:
 
 @compiled
 def _newer(s: TierState, b: int) -> int:
-    newer = np.int64(s.nodes[b, PREV])
-    return newer if newer < s.ints[N_BLOCKS] else np.int64(-1)
+    newer = as_int64(s.nodes[b, PREV])
+    return newer if newer < s.ints[N_BLOCKS] else as_int64(-1)
 
 
 @compiled

@@ -7,8 +7,6 @@ has links of its own. Its counts stop at the threshold, beyond which they make n
 
 from __future__ import annotations
 
-import numpy as np
-
 from autotune.core.state import (
     ABSENT,
     CHILDREN,
@@ -20,8 +18,9 @@ from autotune.core.state import (
     WHERE,
     TierState,
 )
-from autotune_policies.kernels.jit import compiled
+from autotune_policies.kernels.jit import as_int64, compiled
 from autotune_policies.kernels.lists import list_numbers, make_newest, oldest_idle, push_newest, unlink
+from autotune_policies.kernels.per_block import refresh_with, shrink_with
 
 _QUEUE, _TRACKER = list_numbers(2)  # lists
 _THRESHOLD, _TRACKER_BLOCKS = 0, 1  # params
@@ -34,12 +33,6 @@ def touch(s: TierState, b: int) -> None:
     """A resident block was used."""
     _count(s, b)
     make_newest(s, _QUEUE, b)
-
-
-@compiled
-def admits(s: TierState, b: int) -> bool:
-    """Whether a missing block that is asked for may become resident."""
-    return _accesses(s, b) + 1 >= s.params[_THRESHOLD]
 
 
 @compiled
@@ -64,9 +57,14 @@ def demote(s: TierState, b: int) -> None:
 
 
 @compiled
-def refuse(s: TierState, b: int) -> None:
-    """A block that stays out was asked for."""
-    _count(s, b)
+def use(s: TierState, b: int, may_insert: bool) -> None:
+    """A block was asked for; it comes in if it is missing and may."""
+    if 0 < s.nodes[b, WHERE] < GHOST:
+        touch(s, b)
+    elif may_insert and _accesses(s, b) + 1 >= s.params[_THRESHOLD]:
+        insert(s, b)
+    else:
+        _count(s, b)
 
 
 @compiled
@@ -85,6 +83,10 @@ def evict(s: TierState) -> int:
     if b >= 0:
         remove(s, b)
     return b
+
+
+refresh = refresh_with(use)
+shrink = shrink_with(evict)
 
 
 @compiled
@@ -110,7 +112,7 @@ def _count(s: TierState, b: int) -> None:
 
 @compiled
 def _forget_oldest(s: TierState) -> None:
-    b = np.int64(s.nodes[s.ints[N_BLOCKS] + _TRACKER, _NEWER])
+    b = as_int64(s.nodes[s.ints[N_BLOCKS] + _TRACKER, _NEWER])
     _untrack(s, b)
     s.nodes[b, WHERE] = ABSENT if s.nodes[b, WHERE] >= GHOST else _RESIDENT
 

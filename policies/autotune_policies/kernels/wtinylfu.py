@@ -10,6 +10,7 @@ from autotune.core.decide import sketch as _sketch
 from autotune.core.state import ABSENT, CAPACITY, SCRATCH, SIZE, WHERE, TierState
 from autotune_policies.kernels.jit import compiled
 from autotune_policies.kernels.lists import list_numbers, make_newest, oldest, oldest_idle, push_newest, size, unlink
+from autotune_policies.kernels.per_block import refresh_with, shrink_with
 
 _WINDOW, _PROBATION, _PROTECTED = list_numbers(3)  # lists; WHERE is one more
 _WINDOW_FRAC, _PROTECTED_FRAC, _SAMPLE_FACTOR = 0, 1, 2  # params
@@ -50,9 +51,14 @@ def demote(s: TierState, b: int) -> None:
 
 
 @compiled
-def refuse(s: TierState, b: int) -> None:
-    """A block that stays out was asked for."""
-    _count(s, b)
+def use(s: TierState, b: int, may_insert: bool) -> None:
+    """A block was asked for; it comes in if it is missing and may."""
+    if s.nodes[b, WHERE] != ABSENT:
+        touch(s, b)
+    elif may_insert:
+        insert(s, b)
+    else:
+        _count(s, b)
 
 
 @compiled
@@ -81,6 +87,10 @@ def evict(s: TierState) -> int:
     if leaver >= 0:
         remove(s, leaver)
     return leaver
+
+
+refresh = refresh_with(use)
+shrink = shrink_with(evict)
 
 
 @compiled

@@ -79,10 +79,12 @@ def _effort(
         own = int(result.stored[request]) if result.config.store_mode is StoreMode.EAGER else 0
         return own * result.block_bytes, seconds
     moved_bytes = n * result.block_bytes
-    seconds = transfer_s(moved_bytes, costs.load_bytes_per_s, costs.load_latency_s)
-    if tier is Tier.DISK:
-        seconds += transfer_s(moved_bytes, costs.disk_bytes_per_s, costs.disk_latency_s)
-    return moved_bytes, seconds
+    if tier is Tier.HOST:
+        return moved_bytes, transfer_s(moved_bytes, costs.load_bytes_per_s, costs.load_latency_s)
+    # What comes from disk crosses the link too, in one load with what the host had.
+    latency_s = 0.0 if result.host_hit[request] else costs.load_latency_s
+    seconds = transfer_s(moved_bytes, costs.load_bytes_per_s, latency_s)
+    return moved_bytes, seconds + transfer_s(moved_bytes, costs.disk_bytes_per_s, costs.disk_latency_s)
 
 
 class _History:

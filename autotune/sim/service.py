@@ -169,6 +169,8 @@ def run_service(
         set_context(device, now_ns, r)
         if host.ints[CAPACITY] > 0:
             set_context(host, now_ns, r)
+        if disk.ints[CAPACITY] > 0:
+            set_context(disk, now_ns, r)
         since = host.ints[SEQUENCE]
         shrink_device(device, host, reserved, r, rules, next_use_of, out)
         shrink_host(host, disk, r, since, next_use_of, out)

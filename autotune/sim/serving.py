@@ -20,7 +20,7 @@ from autotune.sim.queueing import (
     spread_arrivals,
     time_to_first_token,
 )
-from autotune.sim.result import CacheResult
+from autotune.sim.result import CacheResult, Seconds
 
 _LRU = PolicySpec("lru")
 
@@ -47,7 +47,7 @@ def queue_for(
         SimulationError: latencies are required and LRU does not keep up.
     """
     arrival_s = spread_arrivals(lru.trace, settings.time_scale, seed)
-    server_frac = offered_load(arrival_s[start:], lru.recompute_s()[start:], settings.servers)
+    server_frac = offered_load(arrival_s[start:], _busy_s(lru)[start:], settings.servers)
     link_frac = offered_load(arrival_s[start:], lru.load_s()[start:], 1)
     servers = f"{settings.servers} prefill server{'s' if settings.servers > 1 else ''}"
     shape = f"{servers}, time scale {settings.time_scale:g}"
@@ -64,7 +64,12 @@ def latencies(cache: CacheResult, queue: QueueConfig, measured: tuple[int, int])
     """Latencies of the measured requests; those before them only fill the queue, those after do not matter."""
     low, high = measured
     arrival_s = spread_arrivals(cache.trace, queue.time_scale, queue.seed)[:high]
-    return time_to_first_token(arrival_s, cache.recompute_s()[:high], cache.load_s()[:high], queue, low)
+    return time_to_first_token(arrival_s, _busy_s(cache)[:high], cache.load_s()[:high], queue, low)
+
+
+def _busy_s(cache: CacheResult) -> Seconds:
+    """``(n_requests,)`` seconds that a server is busy: prefill of what was not found, and stores that hold it up."""
+    return cache.recompute_s() + cache.store_exposed_s()
 
 
 def _config(settings: QueueSettings, seed: int) -> QueueConfig:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import sqlalchemy
+from sqlalchemy.engine import Engine
 
 from autotune.api import cost_profile, tune
 from autotune.core.settings import SearchSettings, Settings
@@ -63,6 +67,18 @@ def ten_trials() -> Settings:
 def tuned(chat: Trace, ten_trials: Settings) -> TuneResult:
     """A tuning run on the slice with a host, in which the rank rule is chosen."""
     return tune(chat, device_blocks=300, host_blocks=1500, settings=ten_trials, trace_name="sample:conversation")
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Iterator[str]:
+    """URL of an SQLite file that does not exist yet, and is not waited for until it is safe on the disk."""
+
+    def do_not_wait(connection: Any, record: object) -> None:
+        connection.execute("PRAGMA synchronous = OFF")
+
+    sqlalchemy.event.listen(Engine, "connect", do_not_wait)
+    yield f"sqlite:///{tmp_path}/study.db"
+    sqlalchemy.event.remove(Engine, "connect", do_not_wait)
 
 
 @pytest.fixture(scope="session")

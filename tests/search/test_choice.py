@@ -68,6 +68,15 @@ def test_the_split_is_in_time(with_host: Problem, split: Split) -> None:
     assert split.whole is with_host
 
 
+def test_the_first_tenth_warms_up(split: Split) -> None:
+    """On the past all requests count but those of the first tenth of its time, which fill the caches."""
+    past = split.past
+    start, stop = past.warm
+    assert past.trace.arrival_s[start - 1] < 0.1 * past.trace.span_s <= past.trace.arrival_s[start]
+    assert stop == past.trace.n_requests
+    assert past.baseline.measured == (start, stop)
+
+
 @pytest.mark.parametrize(("n_requests", "train_frac"), [(MIN_REQUESTS, 0.5), (60, 0.2), (60, 0.8)])
 def test_too_short_a_trace_is_refused(n_requests: int, train_frac: float) -> None:
     """Fewer than 20 requests before or after the split are an error that says what to do."""

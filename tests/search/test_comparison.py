@@ -9,11 +9,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from autotune.core.eviction import PolicySpec
 from autotune.core.trace import Trace
 from autotune.core.types import Tier
 from autotune.search.choice import Judged, Split, split_in_time
-from autotune.search.comparison import capacity_curves, compare, decisions_over_time
-from autotune.search.problem import Problem
+from autotune.search.comparison import CLAIRVOYANTS, capacity_curves, compare, decisions_over_time
+from autotune.search.problem import Problem, with_policy
 from autotune.search.result import Curve, PolicyRow
 from autotune.search.setting import LRU_SETTING, Setting
 from autotune.sim.config import CacheConfig
@@ -57,6 +58,15 @@ def test_rows_go_from_lru_to_the_bound(table: tuple[PolicyRow, ...]) -> None:
     assert table[0].gap_closed_frac == table[0].hit_gap_closed_frac == 0.0
     assert table[-1].gap_closed_frac == table[-1].hit_gap_closed_frac == 1.0
     assert all(row.cost_s > table[-1].cost_s for row in table[:-1])
+
+
+def test_the_bound_is_the_better_clairvoyant(split: Split, table: tuple[PolicyRow, ...]) -> None:
+    """Of the clairvoyants that count blocks and seconds, the cheaper one bounds the others."""
+    whole = split.whole
+    engines = [with_policy(whole.engine, whole.ranked, PolicySpec(name)) for name in CLAIRVOYANTS]
+    costs_s = [whole.evaluate_engine(engine, split.held_out).totals.cost_s for engine in engines]
+    assert costs_s[0] != costs_s[1]
+    assert table[-1].cost_s == min(costs_s)
 
 
 def test_the_gap_is_one_of_costs(table: tuple[PolicyRow, ...]) -> None:
@@ -149,13 +159,16 @@ def test_curves_freeze_their_scales_on_the_past(chat: Trace, with_host: Problem,
             assert curve.net_seconds_saved[here] == pytest.approx(judged.evaluation.totals.net_seconds_saved)
 
 
-def test_curves_of_a_small_host_that_stores_chunks(with_host: Problem, ranked: Setting) -> None:
-    """Where an eighth of the host is less than a chunk, chunks shrink to what it holds."""
-    split = split_in_time(replace(with_host, engine=CacheConfig(300, 10)), 0.6)
+@pytest.mark.parametrize("host_blocks", [10, 1500])
+def test_curves_of_a_host_that_stores_chunks(host_blocks: int, with_host: Problem, ranked: Setting) -> None:
+    """Chunks are as chosen at the budget, and shrink to what an eighth of a small host still holds."""
+    split = split_in_time(replace(with_host, engine=CacheConfig(300, host_blocks)), 0.6)
     chunked = split.judge(replace(ranked, chunk_blocks=4))
     assert chunked.engine.chunk_blocks == 4
-    host = [curve for curve in capacity_curves(split, chunked, 1) if curve.tier == "host"]
-    assert all(len(curve.hit_frac) == len(curve.capacity_bytes) == 7 for curve in host)
+    curves = {(curve.tier, curve.policy): curve for curve in capacity_curves(split, chunked, 1)}
+    host = curves["host", "tuned"]
+    assert len(host.hit_frac) == len(host.capacity_bytes) == 7
+    assert host.net_seconds_saved[3] == pytest.approx(chunked.evaluation.totals.net_seconds_saved)
 
 
 def test_windows_sum_up_to_totals(split: Split, judged: Judged, lru: Judged) -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from autotune.core.errors import SearchError
 from autotune.core.types import Admission
 from autotune.core.validation import validate
+from autotune.search.problem import Problem
 from autotune.search.setting import LRU_SETTING, Setting
 from autotune.search.space import Knob, SearchSpace, load_space, space_names
 
@@ -73,6 +74,42 @@ def test_default_space_is_what_no_name_means() -> None:
     }
 
 
+def test_full_space_moves_everything() -> None:
+    """Two spaces ship; the full one moves every knob there is."""
+    assert space_names() == ("default", "full")
+    assert load_space("full").moving() == tuple(FIXED)
+
+
+@pytest.mark.parametrize("name", space_names())
+def test_a_setting_of_a_space_comes_back(name: str) -> None:
+    """A setting that a trial can stand for is drawn again from its own parameters."""
+    space = load_space(name)
+    inside = Setting(0.3, 1.5, 20.0, 0.4, 16.0, Admission.MARGINAL)
+    if name == "full":
+        inside = Setting(0.3, 1.5, 20.0, 0.4, 16.0, Admission.TWO_HIT, 700, 0.25, 3, 4)
+    assert space.draw(optuna.trial.FixedTrial(space.parameters_of(inside))) == inside
+
+
+def test_lru_keeps_the_split_that_was_given(with_host: Problem) -> None:
+    """In the full space LRU's trial has the share of the budget that the device was given."""
+    assert load_space("full").parameters_of(with_host.own_setting)["resident_frac"] == 300 / 1800
+
+
+@pytest.mark.parametrize(
+    ("name", "knob", "drawn", "meant"),
+    [
+        ("half_life_turnovers", Knob(low=1.0, high=10.0, none_above=5.0), 5.0, 5.0),
+        ("half_life_turnovers", Knob(low=1.0, high=10.0, none_above=5.0), 5.1, 0.0),
+        ("min_load_tokens", Knob(low=0, high=4096, none_above=2048), 2048, 2048),
+        ("min_load_tokens", Knob(low=0, high=4096, none_above=2048), 2049, 0),
+    ],
+)
+def test_draws_above_none_above_mean_zero(name: str, knob: Knob, drawn: float, meant: float) -> None:
+    """A draw above ``none_above`` switches the knob off, a draw at it does not, for real and for whole numbers."""
+    knob.check(name)
+    assert knob.draw(name, optuna.trial.FixedTrial({name: drawn})) == meant
+
+
 def test_draws_stay_inside(write: Write) -> None:
     """Ranges bound what is drawn, whole knobs draw whole numbers, and above the limit there is no decay."""
     space = load_space(write())
@@ -107,6 +144,10 @@ def test_a_range_of_a_real_knob_is_real(write: Write) -> None:
         ({"tau_turnovers": "{choices: []}"}, ["must not be empty"]),
         ({"tau_turnovers": "{choices: [1.0, 1.0]}"}, ["each stands once"]),
         ({"tau_turnovers": "{valeu: 1.0}"}, ["tau_turnovers.valeu", "did you mean 'value'"]),
+        ({"lambda_recency": "{low: 0.1, high: 1.0, none_above: 0.9}"}, ["means 0, which lambda_recency cannot be"]),
+        ({"chunk_blocks": "{low: 1, high: 8, none_above: 4}"}, ["means 0, which chunk_blocks cannot be", "got 4"]),
+        ({"cost_weight": "{low: abc, high: 1.0}"}, ["cost_weight.low must be a number", "got 'abc'"]),
+        ({"cost_weight": "0.5"}, ["cost_weight must be a mapping"]),
         ({"admission": "{choices: [all, some]}"}, ["admission must be one of all, marginal, two_hit", "got some"]),
         ({"min_load_tokens": "{low: 0.5, high: 8.0}"}, ["a whole number"]),
         ({"min_load_tokens": "{value: -1}"}, ["got -1"]),
@@ -122,8 +163,26 @@ def test_faults_are_named(write: Write, changes: dict[str, str], parts: list[str
     with pytest.raises(SearchError) as caught:
         load_space(write(**changes))
     assert "space.yaml" in str(caught.value)
+    assert "\n" not in str(caught.value)
     for part in parts:
         assert part in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "one YAML mapping of names to values; got nothing"),
+        ("[1, 2]", "one YAML mapping of names to values; got a list"),
+        ("tau_turnovers: [", "must be valid YAML"),
+    ],
+)
+def test_what_is_no_space_is_one_line(tmp_path: Path, text: str, message: str) -> None:
+    """A file that holds something else is refused in one line."""
+    file = tmp_path / "space.yml"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(SearchError, match=message) as caught:
+        load_space(file)
+    assert "\n" not in str(caught.value)
 
 
 def test_numbers_that_are_none_are_refused(write: Write) -> None:

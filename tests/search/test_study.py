@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import optuna
 import pytest
-import sqlalchemy
-from sqlalchemy.engine import Engine
 
 from autotune.core.errors import SearchError
 from autotune.core.types import Admission, Tier
@@ -47,18 +44,6 @@ def whole_studies(small: Problem, space: SearchSpace) -> dict[str, list[TrialRow
     """One uninterrupted study per sampler, in memory, on one worker."""
     plan = StudyPlan(trials=TRIALS, seed=3)
     return {name: run_study(small, space, NetSeconds(), replace(plan, sampler=name)) for name in SAMPLERS}
-
-
-@pytest.fixture
-def storage(tmp_path: Path) -> Iterator[str]:
-    """URL of an SQLite file that does not exist yet, and is not waited for until it is safe on the disk."""
-
-    def do_not_wait(connection: Any, record: object) -> None:
-        connection.execute("PRAGMA synchronous = OFF")
-
-    sqlalchemy.event.listen(Engine, "connect", do_not_wait)
-    yield f"sqlite:///{tmp_path}/study.db"
-    sqlalchemy.event.remove(Engine, "connect", do_not_wait)
 
 
 class InterruptionError(Exception):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,6 +16,7 @@ from autotune.core.settings import QueueSettings, SearchSettings, Settings
 from autotune.core.trace import Trace
 from autotune.export import render
 from autotune.search.choice import Split
+from autotune.search.presets import load_preset
 from autotune.search.result import NO_GAIN, TuneResult
 from autotune.search.setting import LRU_SETTING, Setting
 from autotune.search.space import load_space
@@ -127,11 +127,11 @@ def test_progress_is_reported(chat: Trace) -> None:
         assert all(later <= earlier for earlier, later in pairwise(best))
 
 
-def test_a_stored_study_is_not_searched_again(chat: Trace, tmp_path: Path) -> None:
+def test_a_stored_study_is_not_searched_again(chat: Trace, storage: str) -> None:
     """A second run on the same file tries nothing, and ends with the same result as one without a file."""
-    part, heard = chat.slice(0, 600), []
+    part = chat.slice(0, 600)
+    heard: list[str] = []
     settings = Settings(search=SearchSettings(trials=4))
-    storage = f"sqlite:///{tmp_path}/study.db"
     first = tune(part, device_blocks=500, settings=settings, storage=storage)
     again = tune(
         part,
@@ -168,12 +168,23 @@ def test_what_was_found_and_not_published_is_shown(chat: Trace) -> None:
 
 
 def test_a_preset_is_tried_first(chat: Trace) -> None:
-    """Trial 1 of both searches is the preset's setting."""
+    """Trial 1 of both searches is the preset's setting, as near as the space allows."""
+    preset = load_preset("chat").setting()
     settings = Settings(search=SearchSettings(trials=2))
     result = tune(chat.slice(0, 600), device_blocks=500, settings=settings, preset="chat")
     tried = [row.setting for row in result.trials if row.number == 1]
-    assert len(set(tried)) == 1
-    assert not tried[0].is_lru
+    assert [s.lambda_recency for s in tried] == [preset.lambda_recency] * 2
+    assert [s.half_life_turnovers for s in tried] == [preset.half_life_turnovers] * 2
+
+
+def test_the_row_of_random_search_is_its_own(chat: Trace, split: Split) -> None:
+    """The row shows the best setting that random search found, judged like the sampler's."""
+    settings = Settings(search=SearchSettings(trials=6, sampler="cmaes"))
+    result = tune(chat, device_blocks=300, host_blocks=1500, settings=settings)
+    best = {name: best_of([row for row in result.trials if row.study == name]) for name in ("cmaes", "random")}
+    assert best["cmaes"].setting != best["random"].setting
+    row = next(row for row in result.rows if row.name == "random search")
+    assert row.cost_s == split.judge(best["random"].setting).evaluation.totals.cost_s
 
 
 @pytest.mark.parametrize("objective", ["ttft_p95", "goodput", "weighted"])

@@ -56,6 +56,8 @@ def test_seconds_and_tokens_add_up(result: CacheResult, records: list[AccessReco
     totals = result.totals()
     computed_s = sum(record.seconds for record in records if record.tier is None)
     assert computed_s == pytest.approx(totals.recompute_s, rel=1e-9)
+    load_s = sum(record.seconds for record in records if record.tier in (Tier.HOST, Tier.DISK))
+    assert load_s == pytest.approx(totals.load_s, rel=1e-9)
     assert sum(record.tokens for record in records) == totals.prompt_tokens
     assert all(record.moved_bytes == 0 for record in records if record.tier in (None, Tier.DEVICE))
     loaded = sum(record.moved_bytes for record in records if record.tier in (Tier.HOST, Tier.DISK))

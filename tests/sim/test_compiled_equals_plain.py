@@ -18,7 +18,7 @@ from autotune.sim.config import CacheConfig
 from autotune.sim.engine import simulate_cache, simulate_plainly
 from autotune.sim.result import CacheResult
 from autotune.sim.tiers import has_compiled_twin
-from autotune.testing.streams import cost_profiles, traces
+from autotune.testing.streams import Ask, cost_profiles, make_costs, make_trace, traces
 
 COMPILED = [name for name in registry.names(registry.POLICIES) if has_compiled_twin(PolicySpec(name))]
 COLUMNS = [field.name for field in fields(CacheResult) if field.name not in ("trace", "config", "costs")]
@@ -79,6 +79,18 @@ def test_every_shipped_policy_is_compiled() -> None:
 def test_columns_are_equal(name: str, data: st.DataObject, trace: Trace, costs: CostProfile) -> None:
     """Every count of every request is the same, whatever the policy, the mode, the tiers and the costs."""
     assert_equal(trace, data.draw(configs(name)), costs)
+
+
+def test_every_tier_knows_whose_start_pushes_blocks_down() -> None:
+    """Under service timing the start of a request may reach the disk, whose policy then has to know the request."""
+    spec = PolicySpec("clairvoyant_seconds")
+    tiers = {"device_policy": spec, "host_policy": spec, "disk_policy": spec}
+    modes = {"store_mode": StoreMode.LAZY, "timing": Timing.SERVICE, "check_break_even": False}
+    deep = [0, *range(5, 12)]
+    prompts = [[], [], [], [0, 1, 2, 3, 4], [], [], deep, [0, 1, 2, 3, 12], [], deep]
+    trace = make_trace([Ask(0.0, blocks) for blocks in prompts])
+    config = CacheConfig(6, 1, 1, itl_s=0.0, **tiers, **modes)  # type: ignore[arg-type]
+    assert_equal(trace, config, make_costs(prefill_linear_s=0.01, load_bytes_per_s=1e6, disk_bytes_per_s=2.0))
 
 
 @pytest.mark.fuzz

@@ -68,6 +68,15 @@ def test_latencies_are_those_of_the_measured_requests() -> None:
     assert latencies(cache, queue, (0, 2)).ttft_s.tolist() == [8.0, 4.0]
 
 
+def test_exposed_stores_hold_the_server_up() -> None:
+    """Half of the 0.5 s that a block's store takes delays its request."""
+    costs = make_costs(store_exposed_frac=0.5)
+    cache = simulate_cache(TRACE, CacheConfig(2, 8), costs)
+    queue, _ = queue_for(cache, QueueSettings(), required=True, seed=0)
+    assert queue is not None
+    assert latencies(cache, queue, (0, 3)).ttft_s.tolist() == [4.25, 4.25, 4.25]
+
+
 def test_lru_is_simulated_once_where_it_is_known() -> None:
     """A result of the very engine with LRU is taken as it is; any other policy is replaced by LRU."""
     known = simulate_cache(TRACE, CacheConfig(2), make_costs())

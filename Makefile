@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv
 OUT ?= out
 PYTEST_ARGS ?=
+BENCH ?= # sections of docs/benchmarks.md: speed memory quality; all of them if empty
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input install --quiet --quiet # errors only
@@ -32,8 +33,9 @@ test-slow: $(VENV)/.stamp-dev ## tests that take minutes each
 fuzz: $(VENV)/.stamp-dev ## long random search for faults
 	$(PYTEST) -m fuzz --hypothesis-profile=fuzz $(PYTEST_ARGS)
 
-bench: $(VENV)/.stamp-dev ## speed and memory
-	$(PYTEST) -m benchmark -s $(PYTEST_ARGS)
+bench: $(VENV)/.stamp-dev ## speed, memory and quality; writes docs/benchmarks.md
+	$(PYTEST) -m benchmark $(PYTEST_ARGS)
+	$(BIN)/python tests/benchmarks/publish.py $(BENCH)
 
 gates: $(GATES) ## ruff, mypy, import-linter, drift of references
 

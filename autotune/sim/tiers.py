@@ -109,6 +109,8 @@ def compiled_tier(spec: PolicySpec, context: TierContext, n_blocks: int) -> Tier
     ints[KIND], ints[CAPACITY], ints[N_BLOCKS] = CODES[spec.name], context.capacity_blocks, n_blocks
     params, terms = _parameters(spec, context)
     size = n_blocks if is_ranked(spec) else 0
+    # A tier that holds every block never evicts, so nothing larger than the trace is ever looked up.
+    counted = min(context.capacity_blocks, max(1, n_blocks)) if spec.name == "wtinylfu" else 0
     return TierState(
         ints=ints,
         floats=np.zeros(N_FLOATS),
@@ -118,7 +120,7 @@ def compiled_tier(spec: PolicySpec, context: TierContext, n_blocks: int) -> Tier
         counts=np.zeros(size),
         heap=np.zeros((size, N_HEAP_COLUMNS), np.int64),
         terms=terms,
-        sketch=np.zeros(ROWS * sketch_width(context.capacity_blocks) if spec.name == "wtinylfu" else 0, np.uint8),
+        sketch=np.zeros(ROWS * sketch_width(counted) if counted else 0, np.uint8),
         victims=np.zeros(N_VICTIMS, np.int64),
     )
 

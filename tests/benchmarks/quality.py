@@ -36,6 +36,7 @@ RIVALS = ("arc", "s3fifo", "two_hit")
 MAX_LOSS_FRAC = 0.005
 MIN_HIT_GAP_FRAC = 0.25
 _SETTINGS = ("published", "tpe", "random")
+_SEEDS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,25 +195,46 @@ def _named(job: Job) -> str:
     return f"{job.trace}, {job.tiers}, {100 * job.frac:g} %, seed {job.seed}"
 
 
+def default_report() -> str:
+    """All traces, tiers and capacities, five seeds; fewer on a long trace."""
+    traces = [one.name for one in inputs.all_inputs()]
+    return measured(jobs(traces, TIERS, FRACS, _SEEDS, Settings().search.trials), _processes())
+
+
+def jobs(traces: Sequence[str], tiers: Sequence[str], fracs: Sequence[float], seeds: int, trials: int) -> list[Job]:
+    """Every cell, trace by trace; long traces with fewer seeds."""
+    return [
+        Job(tier, trace, frac, seed, trials)
+        for trace in traces
+        for tier in tiers
+        for frac in fracs
+        for seed in range(min(seeds, inputs.MAX_SEEDS.get(trace, seeds)))
+    ]
+
+
+def measured(wanted: Sequence[Job], processes: int) -> str:
+    """The tables of these runs."""
+    with ProcessPoolExecutor(processes) as pool:
+        return report(list(pool.map(run, wanted)))
+
+
+def _processes() -> int:
+    return min(2, os.cpu_count() or 1)
+
+
 def main() -> None:
     """Run all cells and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--traces", default=",".join(one.name for one in inputs.all_inputs()))
     parser.add_argument("--fracs", default=",".join(map(str, FRACS)))
     parser.add_argument("--tiers", default=",".join(TIERS))
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--seeds", type=int, default=_SEEDS)
     parser.add_argument("--trials", type=int, default=100)
-    parser.add_argument("--processes", type=int, default=min(2, os.cpu_count() or 1))
+    parser.add_argument("--processes", type=int, default=_processes())
     given = parser.parse_args()
-    jobs = [
-        Job(tiers, trace, float(frac), seed, given.trials)
-        for trace in given.traces.split(",")
-        for tiers in given.tiers.split(",")
-        for frac in given.fracs.split(",")
-        for seed in range(given.seeds)
-    ]
-    with ProcessPoolExecutor(given.processes) as pool:
-        print(report(list(pool.map(run, jobs))))
+    fracs = [float(frac) for frac in given.fracs.split(",")]
+    wanted = jobs(given.traces.split(","), given.tiers.split(","), fracs, given.seeds, given.trials)
+    print(measured(wanted, given.processes))
 
 
 if __name__ == "__main__":

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -26,6 +28,7 @@ from autotune.sim import columns
 from autotune.sim.config import CacheConfig
 from autotune.sim.engine import make_rules, make_tiers, simulate_cache
 from autotune.sim.loop import run_instant
+from autotune.sim.result import CacheResult
 from autotune.sim.stream import make_stream
 
 FRACTIONS = (0.005, 0.01, 0.05, 0.2)
@@ -46,9 +49,9 @@ class Engine:
     config: CacheConfig
     costs: CostProfile
 
-    def whole(self) -> None:
+    def whole(self) -> CacheResult:
         """The whole call, set-up included."""
-        simulate_cache(self.trace, self.config, self.costs)
+        return simulate_cache(self.trace, self.config, self.costs)
 
     def loop_s(self) -> float:
         """Seconds of the compiled loop alone."""
@@ -86,7 +89,7 @@ def on_one_core() -> Iterator[None]:
 
 
 def throughput(trace: Trace, rounds: int) -> str:
-    """Millions of block accesses per second of our policies and of libCacheSim's LRU, taking turns; best of all rounds."""
+    """Block accesses per second of the policies and of libCacheSim's LRU, which take turns; best of all rounds."""
     heads = ["share of footprint", "policy", "whole call", "loop alone"]
     if not rivals.is_installed():
         with on_one_core():
@@ -96,33 +99,30 @@ def throughput(trace: Trace, rounds: int) -> str:
         rows = []
         for frac in FRACTIONS:
             capacity = max(1, int(trace.n_blocks * frac))
-            theirs = {power: (lambda power=power: run(capacity, power)) for power in _HASHPOWERS}
+            theirs = {power: partial(run, capacity, power) for power in _HASHPOWERS}
             rows += _rows(trace, frac, rounds, theirs)
     return table(heads, rows)
 
 
-def _rows(trace: Trace, frac: float, rounds: int, theirs: dict[int, Callable[[], object]]) -> list[list[str]]:
+def _rows(trace: Trace, frac: float, rounds: int, theirs: Mapping[int, Callable[[], object]]) -> list[list[str]]:
     engines = {name: engine(trace, spec, frac) for name, spec in POLICIES.items()}
     for one in engines.values():
-        one.whole()
-    whole_s = {name: [] for name in engines}  # type: dict[str, list[float]]
-    loop_s = {name: [] for name in engines}  # type: dict[str, list[float]]
-    their_s = {power: [] for power in theirs}  # type: dict[int, list[float]]
+        one.whole()  # compiles, or reads what was compiled before
+    best_s: dict[str | int, float] = {}
+    loop_s = dict.fromkeys(engines, math.inf)
     for _ in range(rounds):
         for name, one in engines.items():
-            whole_s[name].append(seconds(one.whole))
-            loop_s[name].append(one.loop_s())
+            best_s[name] = min(best_s.get(name, math.inf), seconds(one.whole))
+            loop_s[name] = min(loop_s[name], one.loop_s())
         for power, run in theirs.items():
-            their_s[power].append(seconds(run))
+            best_s[power] = min(best_s.get(power, math.inf), seconds(run))
     rows = []
     for name in engines:
-        best_s = min(whole_s[name])
-        row = [f"{100 * frac:g} %", name, _rate(trace, best_s), _rate(trace, min(loop_s[name]))]
+        row = [f"{100 * frac:g} %", name, _rate(trace, best_s[name]), _rate(trace, loop_s[name])]
         if theirs:
-            shipped_s = min(their_s[rivals.DEFAULT_HASHPOWER])
-            fastest_s = min(min(times) for times in their_s.values())
-            row += [_rate(trace, shipped_s), f"{shipped_s / best_s:.1f}"]
-            row += [_rate(trace, fastest_s), f"{fastest_s / best_s:.1f}"]
+            shipped_s, fastest_s = best_s[rivals.DEFAULT_HASHPOWER], min(best_s[power] for power in theirs)
+            row += [_rate(trace, shipped_s), f"{shipped_s / best_s[name]:.1f}"]
+            row += [_rate(trace, fastest_s), f"{fastest_s / best_s[name]:.1f}"]
         rows.append(row)
     return rows
 

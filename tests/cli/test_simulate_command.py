@@ -91,6 +91,14 @@ def test_measuring_from_a_share_of_time_warms_up_first() -> None:
     assert measured("--device-blocks", 2000, "--measure-from", "0%") == measured("--device-blocks", 2000)
 
 
+@pytest.mark.parametrize("policy", names(POLICIES))
+def test_a_device_of_absurd_size_is_one_that_holds_everything(policy: str) -> None:
+    """The largest size that is accepted takes no memory of its own and evicts nothing."""
+    largest = measured("--policy", policy, "--device-blocks", 2**31 - 1)
+    assert largest["evicted_device_blocks"] == 0
+    assert largest["device_hit_blocks"] == (10_424 if policy == "two_hit" else 23_152)
+
+
 def test_sizes_in_gib_are_sizes_in_blocks() -> None:
     """40 GiB hold 640 blocks of 64 MiB."""
     assert measured("--device-gib", 40)["device_blocks"] == 640

@@ -102,7 +102,7 @@ def compiled_tier(spec: PolicySpec, context: TierContext, n_blocks: int) -> Tier
         n_blocks: Distinct blocks of the trace.
     """
     plain_policy(spec, TierContext(1))  # validates the parameters, by the same rules as everywhere
-    nodes = np.zeros((n_blocks + N_LISTS, N_NODE_COLUMNS), np.int32)
+    nodes = np.zeros((n_blocks + N_LISTS, 4 if spec.name == "lru" else N_NODE_COLUMNS), np.int32)
     heads = np.arange(n_blocks, n_blocks + N_LISTS)
     nodes[heads, PREV] = nodes[heads, NEXT] = heads
     ints = np.zeros(N_INTS, np.int64)

@@ -12,7 +12,7 @@ from hypothesis import settings
 
 # Machines differ in speed, so no example has a deadline; an automatic build must not fail by luck of the draw.
 settings.register_profile("tests", deadline=None, derandomize="CI" in os.environ)
-settings.register_profile("fuzz", deadline=None, derandomize=False, max_examples=20_000)
+settings.register_profile("fuzz", deadline=None, derandomize=False, max_examples=2_000)
 settings.load_profile("tests")
 
 _OWN_TARGET = {"slow": "make test-slow", "fuzz": "make fuzz", "benchmark": "make bench"}

@@ -14,6 +14,7 @@ import numpy.typing as npt
 # Columns of ``nodes`` (int32), one row per block; list heads follow the blocks.
 PREV, NEXT, WHERE, PINS, CHILDREN, SLOT, PARENT, DEPTH = range(8)
 N_NODE_COLUMNS = 8
+N_LIST_COLUMNS = 4  # the first ones are all that a policy needs which keeps nothing but lists
 
 # Values of WHERE: 0 absent and unknown; residents are 1 to GHOST - 1; ghosts (remembered, not resident) from GHOST on.
 ABSENT = 0
@@ -51,7 +52,7 @@ class TierState(NamedTuple):
         ints: ``(N_INTS,)`` int64 scalars, see the indices above.
         floats: ``(N_FLOATS,)`` float64 scalars that a policy may use as it likes.
         params: ``(n_params,)`` float64 parameters of the policy, in the order that its kernel documents.
-        nodes: ``(n_blocks + N_LISTS, N_NODE_COLUMNS)`` int32.
+        nodes: ``(n_blocks + N_LISTS, N_NODE_COLUMNS or N_LIST_COLUMNS)`` int32.
         keys: ``(n_blocks or 0, N_KEY_COLUMNS)`` int64, for policies that rank.
         counts: ``(n_blocks or 0,)`` float64 frequencies or small counters.
         heap: ``(n_blocks or 0, N_HEAP_COLUMNS)`` int64 binary heap of blocks.

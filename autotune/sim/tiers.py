@@ -21,6 +21,7 @@ from autotune.core.state import (
     N_HEAP_COLUMNS,
     N_INTS,
     N_KEY_COLUMNS,
+    N_LIST_COLUMNS,
     N_LISTS,
     N_NODE_COLUMNS,
     N_PARAMS,
@@ -35,6 +36,7 @@ from autotune.core.types import Tier
 _fill_value_terms = registry.load(registry.KERNELS, "tier").fill_value_terms
 _FIRST_RANKED = CODES["lfu"]
 _BY_VALUE = ("gdsf", "clairvoyant_seconds")
+_LISTS_ONLY = ("lru", "fifo", "sieve", "arc", "wtinylfu")
 
 
 def tier_context(capacity_blocks: int, tier: Tier, trace: Trace, costs: CostProfile) -> TierContext:
@@ -102,7 +104,8 @@ def compiled_tier(spec: PolicySpec, context: TierContext, n_blocks: int) -> Tier
         n_blocks: Distinct blocks of the trace.
     """
     plain_policy(spec, TierContext(1))  # validates the parameters, by the same rules as everywhere
-    nodes = np.zeros((n_blocks + N_LISTS, 4 if spec.name == "lru" else N_NODE_COLUMNS), np.int32)
+    n_columns = N_LIST_COLUMNS if spec.name in _LISTS_ONLY else N_NODE_COLUMNS
+    nodes = np.zeros((n_blocks + N_LISTS, n_columns), np.int32)
     heads = np.arange(n_blocks, n_blocks + N_LISTS)
     nodes[heads, PREV] = nodes[heads, NEXT] = heads
     ints = np.zeros(N_INTS, np.int64)

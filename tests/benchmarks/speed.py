@@ -37,6 +37,7 @@ RANK = PolicySpec.of(
 )
 POLICIES = {"LRU": PolicySpec("lru"), "rank rule": RANK}
 MIN_ACCESSES = 3_000_000
+_COPIES = (1, 10, 50)
 _HASHPOWERS = (rivals.DEFAULT_HASHPOWER, 20, 18, 16)
 _COMMAND = Path(sys.executable).with_name("kv-autotune")
 
@@ -132,23 +133,20 @@ def _rate(trace: Trace, taken_s: float) -> str:
 
 
 def growth(trace: Trace, rounds: int) -> str:
-    """Seconds on a trace and on ten copies of it, one after the other, each with blocks of its own."""
+    """Block accesses per second on copies of a trace, one after the other, each with blocks of its own."""
+    traces = [inputs.repeated(trace, times) for times in _COPIES]
     rows = []
-    longer = inputs.repeated(trace, 10)
     with on_one_core():
         for name, spec in POLICIES.items():
             for host in (0, 20_000):
                 tiers = {"host_policy" if host else "device_policy": spec}
                 config = CacheConfig(5_000, host, **tiers)  # type: ignore[arg-type]
-                pair = [Engine(each, config, cost_profile()[1]) for each in (trace, longer)]
-                once_s, tenfold_s = (min(seconds(one.whole) for _ in range(rounds)) for one in pair)
+                engines = [Engine(each, config, cost_profile()[1]) for each in traces]
+                taken_s = [min(seconds(one.whole) for _ in range(rounds)) for one in engines]
                 place = "host of 20,000 blocks" if host else "device of 5,000 blocks"
-                rows.append([f"{name} on a {place}", _ms(once_s), _ms(tenfold_s), f"{tenfold_s / once_s:.1f}"])
-    return table(["simulation", f"{trace.n_accesses:,} accesses", f"{longer.n_accesses:,} accesses", "ratio"], rows)
-
-
-def _ms(taken_s: float) -> str:
-    return f"{1e3 * taken_s:.1f} ms"
+                rates = [_rate(each, one_s) for each, one_s in zip(traces, taken_s, strict=True)]
+                rows.append([f"{name} on a {place}", *rates])
+    return table(["simulation", *(f"{each.n_accesses:,} accesses" for each in traces)], rows)
 
 
 def commands(rounds: int) -> str:
@@ -183,7 +181,7 @@ def report(rounds: int) -> str:
         [
             f"Simulated block accesses per second, one core, {stream.name}: {size}. Best of {rounds} rounds in turns.",
             throughput(trace, rounds),
-            "Ten times the trace (one core):",
+            "Block accesses per second as the trace grows (the conversation sample, repeated with fresh blocks):",
             growth(inputs.sample("conversation"), rounds),
             "Whole commands:",
             commands(min(rounds, 3)),

@@ -14,7 +14,6 @@ from autotune.core.trace import Trace
 
 FOLDER_VARIABLE = "KV_AUTOTUNE_TRACES"
 AGENTIC_SPAN_S = 21_600.0
-MAX_SEEDS = {"agentic": 2}  # one seed of it takes minutes
 _LMCACHE = ("miniswe", "magagent", "taubench")
 _IDLE_S = 60.0
 

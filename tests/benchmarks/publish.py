@@ -23,6 +23,7 @@ from autotune.core.files import write_atomically
 
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
 _SPEED_ROUNDS, _MEMORY_ROUNDS = 7, 2
+_MEASURED = ("autotune", "policies", "configs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ def _commit() -> str:
         done = subprocess.run(["git", *arguments], cwd=PAGE.parent, capture_output=True, text=True, check=False)
         return done.stdout.strip()
 
-    changed = git("status", "--porcelain", "--untracked-files=no", "--", ":/", ":!/docs")
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", *(f":/{part}" for part in _MEASURED))
     return (git("rev-parse", "--short", "HEAD") or "unknown") + (" with changes" if changed else "")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import median
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -15,6 +16,5 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def ranged(values: Sequence[float], digits: int) -> str:
     """The median, and the range where it does not round to one figure."""
-    ordered = sorted(values)
-    low, middle, high = (f"{value:.{digits}f}" for value in (ordered[0], ordered[len(ordered) // 2], ordered[-1]))
+    low, middle, high = (f"{value:.{digits}f}" for value in (min(values), median(values), max(values)))
     return middle if low == high else f"{middle} ({low} to {high})"

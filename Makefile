@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv
 OUT ?= out
 PYTEST_ARGS ?=
-BENCH ?= # sections of docs/benchmarks.md: speed memory quality; all of them if empty
+BENCH ?= # sections of docs/benchmarks.md, such as speed or memory; all of them if empty
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input install --quiet --quiet # errors only

@@ -33,10 +33,18 @@ class Section:
     Attributes:
         command: What prints the same tables.
         report: Gives the tables.
+        traces: Traces that it cannot do without.
     """
 
     command: str
     report: Callable[[], str]
+    traces: tuple[str, ...] = ()
+
+
+def _quality(*traces: str) -> Section:
+    return Section(
+        f"python tests/benchmarks/quality.py --traces {','.join(traces)}", partial(quality.report_on, traces), traces
+    )
 
 
 SECTIONS = {
@@ -46,7 +54,9 @@ SECTIONS = {
     "memory": Section(
         f"python tests/benchmarks/memory.py --rounds {_MEMORY_ROUNDS}", partial(memory.report, _MEMORY_ROUNDS)
     ),
-    "quality": Section("python tests/benchmarks/quality.py", quality.default_report),
+    "quality": _quality("conversation", "synthetic"),
+    "quality-agentic": _quality("agentic"),
+    "quality-lmcache": _quality("miniswe", "magagent", "taubench"),
 }
 
 
@@ -92,9 +102,13 @@ def main() -> None:
     """Run the sections that are named, or all of them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("sections", nargs="*", choices=SECTIONS, help="all if none is named")
+    at_hand = {one.name for one in inputs.all_inputs()}
     for name in parser.parse_args().sections or SECTIONS:
-        print(f"measuring {name}", file=sys.stderr)
         section, clock = SECTIONS[name], SystemClock()
+        if not at_hand.issuperset(section.traces):
+            print(f"{name}: left as it stands; set {inputs.FOLDER_VARIABLE} to a folder of its traces", file=sys.stderr)
+            continue
+        print(f"{name}: measuring", file=sys.stderr)
         text = f"{heading(section.command, clock)}\n\n{section.report()}"
         write_atomically(PAGE, replaced(PAGE.read_text("utf-8"), name, text))
 

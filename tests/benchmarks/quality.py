@@ -139,7 +139,9 @@ def report(outcomes: Sequence[Outcome]) -> str:
         )
         rows = [_row(list(runs)) for _, runs in groupby(group, lambda outcome: outcome.job.frac)]
         parts.append(f"### {title}\n\n{table(_HEADS, rows)}")
-    return "\n\n".join([*parts, "### Promises\n\n" + "\n".join(f"- {line}" for line in _promises(outcomes))])
+    names = ", ".join(dict.fromkeys(outcome.job.trace for outcome in outcomes))
+    promises = "\n".join(f"- {line}" for line in _promises(outcomes))
+    return "\n\n".join([*parts, f"### Promises on {names}\n\n{promises}"])
 
 
 _HEADS = (
@@ -195,9 +197,8 @@ def _named(job: Job) -> str:
     return f"{job.trace}, {job.tiers}, {100 * job.frac:g} %, seed {job.seed}"
 
 
-def default_report() -> str:
-    """All traces, tiers and capacities, five seeds."""
-    traces = [one.name for one in inputs.all_inputs()]
+def report_on(traces: Sequence[str]) -> str:
+    """All tiers and capacities of these traces, five seeds."""
     return measured(jobs(traces, TIERS, FRACS, _SEEDS, Settings().search.trials), _processes())
 
 

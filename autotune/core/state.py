@@ -24,8 +24,8 @@ GHOST = 16
 N_LISTS = 6
 
 # Entries of ``ints`` (int64).
-KIND, CAPACITY, SIZE, N_BLOCKS, NOW_NS, SEQUENCE, NEXT_USE, HEAP_SIZE, HAND, TARGET, FLAG, REQUEST = range(12)
-LIST_SIZES = 12  # ints[LIST_SIZES + k] is the length of list k
+KIND, CAPACITY, SIZE, N_BLOCKS, NOW_NS, SEQUENCE, NEXT_USE, HEAP_SIZE, HAND, FLAG, REQUEST = range(11)
+LIST_SIZES = 11  # ints[LIST_SIZES + k] is the length of list k
 N_INTS = LIST_SIZES + N_LISTS + 6
 SCRATCH = LIST_SIZES + N_LISTS  # six entries that a policy may use as it likes
 

@@ -55,10 +55,3 @@ class Admission(StrEnum):
     ALL = "all"
     MARGINAL = "marginal"
     TWO_HIT = "two_hit"
-
-
-class EvidenceGrade(StrEnum):
-    """How complete the recorded accesses are (``events_only`` lacks device hits, so it cannot tune a cache)."""
-
-    TELEMETRY = "telemetry"
-    EVENTS_ONLY = "events_only"

@@ -6,17 +6,11 @@ YAML, on the command line and in reports.
 
 from __future__ import annotations
 
-KIB = 1024
 MIB = 1024**2
 GIB = 1024**3
 GB = 10**9
 NS_PER_S = 1_000_000_000
 MS_PER_S = 1_000
-
-
-def gib_to_bytes(size_gib: float) -> int:
-    """Bytes in ``size_gib`` GiB (2**30), rounded down."""
-    return int(size_gib * GIB)
 
 
 def bytes_to_gib(size_bytes: float) -> float:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from autotune.core.eviction import PolicySpec
+from autotune.core.policy.specs import ADMISSION_CODES
 from autotune.core.types import Admission
-
-_ADMISSION_CODES = {Admission.ALL: 0.0, Admission.MARGINAL: 1.0, Admission.TWO_HIT: 2.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +59,7 @@ class Setting:
             half_life_s=self.half_life_turnovers * turnover_s,
             cost_weight=self.cost_weight,
             ghost_ratio=self.ghost_ratio,
-            admission=_ADMISSION_CODES[self.admission],
+            admission=ADMISSION_CODES[self.admission],
         )
 
 

@@ -11,8 +11,6 @@ start of time.
 from __future__ import annotations
 
 import hashlib
-import os
-import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -24,6 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from autotune.core.errors import TraceError
+from autotune.core.files import replaced_atomically
 from autotune.core.trace import Trace, TraceProvenance
 from autotune.traces import files
 from autotune.traces.columns import offsets
@@ -63,7 +62,8 @@ def write_recording(trace: Trace, path: str | Path) -> None:
     schema = SCHEMA.with_metadata({HEADER_KEY: dump_header(trace)})
     table = pa.Table.from_arrays([*columns, blocks], schema=schema)
     try:
-        _replace_atomically(Path(path).expanduser(), table)
+        with replaced_atomically(Path(path).expanduser()) as file:
+            pq.write_table(table, file, compression="zstd")
     except OSError as error:
         rule = "a recording must go to a place that can be written"
         raise TraceError(rule, got=str(error), remedy="choose another path") from error
@@ -180,27 +180,3 @@ def _joint_provenance(found: Sequence[Path], parts: Sequence[TraceProvenance]) -
     for file in found:
         digest.update(file.read_bytes())
     return TraceProvenance(FORMAT, tuple(file.name for file in found), digest.hexdigest())
-
-
-def _replace_atomically(target: Path, table: Any) -> None:
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            pq.write_table(table, stream, compression="zstd")
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.chmod(0o644)
-        temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    _sync_folder(target.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

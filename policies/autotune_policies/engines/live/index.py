@@ -1,0 +1,500 @@
+"""The host tier's residents, who may leave and who leaves next: the rank rule as an engine runs it.
+
+The same rule and the same numbers as :class:`autotune_policies.rank.rank.RankPolicy` and its compiled twin, for opaque
+keys, with copies in flight, for chunks that are offered in runs and evicted exactly n at a time. All of it runs inside
+an engine's scheduler, so it is written for speed: one slotted object per resident, one heap entry per candidate.
+
+A heap entry is a lower bound. An access moves a chunk's rank up and leaves its entry alone; when the entry surfaces, it
+gives way to one with the current rank. So accesses are O(1), evictions O(log n) amortised, and the order is exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from heapq import heapify, heappop, heappush, heapreplace
+
+from autotune.core.types import Admission
+from autotune_policies.engines.live.ghosts import GhostEntries
+from autotune_policies.engines.live.ranks import Ranks
+from autotune_policies.engines.live.rules import HostRules
+
+Key = bytes
+Entry = tuple[int, int, Key]
+
+_SLACK = 64
+_FIRST_OUT = -(2**62)
+
+
+class Resident:
+    """A chunk on the host, and its place in the order.
+
+    Attributes:
+        parent: The chunk that it continues, resident or not; ``None`` for the first of a prompt.
+        depth: Position in its chain, in chunks.
+        children: Residents that continue it.
+        evictable: Whether it is resident and no copy from or to it is in flight.
+        unsettled: Whether the request that brought it still runs.
+        frequency: Decayed accesses at ``counted_ns``.
+        counted_ns: Time of the last access that counted.
+        recency_ns: Time of the last access or renewal.
+        rank: What it is ordered by, as of then.
+        sequence: Number of that access; breaks ties.
+        version: Version of the rules that ``rank`` was computed by.
+        entry: Its live heap entry, at most ``(rank, sequence)``; ``None`` while it is no candidate.
+        next_entry: Its entry under rules that are being prepared.
+    """
+
+    __slots__ = (
+        "children",
+        "counted_ns",
+        "depth",
+        "entry",
+        "evictable",
+        "frequency",
+        "next_entry",
+        "parent",
+        "rank",
+        "recency_ns",
+        "sequence",
+        "unsettled",
+        "version",
+    )
+
+    def __init__(self, parent: Key | None, depth: int, children: int, frequency: float, now_ns: int) -> None:
+        self.parent = parent
+        self.depth = depth
+        self.children = children
+        self.evictable = False
+        self.unsettled = True
+        self.frequency = frequency
+        self.counted_ns = now_ns
+        self.recency_ns = now_ns
+        self.rank = 0
+        self.sequence = 0
+        self.version = 0
+        self.entry: Entry | None = None
+        self.next_entry: Entry | None = None
+
+
+class HostIndex:
+    """Order of the residents of a host pool.
+
+    Invariants: :meth:`evict` answers exactly n keys or ``None``, and ``None`` changes nothing; a chunk that is held
+    never leaves by :meth:`evict`; where the rules rank (w > 0), neither does one that a resident continues.
+
+    Args:
+        capacity: Chunks that the pool holds.
+        chunk_tokens: Tokens of one chunk.
+        rules: Rules in force.
+    """
+
+    def __init__(self, capacity: int, chunk_tokens: int, rules: HostRules) -> None:
+        self.capacity = capacity
+        self.chunk_tokens = chunk_tokens
+        self.rules = rules
+        self.residents: dict[Key, Resident] = {}
+        self.ghosts = GhostEntries(rules.ghost_entries(capacity))
+        self.protected_parent: Key | None = None
+        self._ranks = Ranks(rules, chunk_tokens)
+        self._leaf_only = rules.leaf_only
+        self._orphans: dict[Key, int] = {}  # absent chunks that residents continue, and by how many
+        self._heap: list[Entry] = []
+        self._unsettled: dict[Key, Resident] = {}
+        self._staged: list[Entry] = []
+        self._noted_up_to = 0
+        self._sequence = 0
+        self._version = 0
+        self._swap: RuleSwap | None = None
+
+    def __len__(self) -> int:
+        return len(self.residents)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.residents
+
+    # Accesses
+
+    def insert(self, key: Key, parent: Key | None, depth: int, now_ns: int) -> None:
+        """A missing chunk gets a place and is held until :meth:`release`. A ghost takes its statistics back."""
+        ghost = self.ghosts.take(key)
+        frequency = 1.0 if ghost is None else self._ranks.counted(ghost[0], ghost[1], now_ns)
+        resident = Resident(parent, depth, self._orphans.pop(key, 0), frequency, now_ns)
+        if parent is not None:
+            above = self.residents.get(parent)
+            if above is not None:
+                above.children += 1
+            else:
+                self._orphans[parent] = self._orphans.get(parent, 0) + 1
+        self.residents[key] = resident
+        resident.version = self._version
+        self._place(key, resident, now_ns)
+
+    def refresh(self, keys: Iterable[Key], brought: Collection[Key], now_ns: int) -> None:
+        """A request ends; its chunks are refreshed in this order.
+
+        Args:
+            keys: What it used, deepest first; those that are not resident are passed over.
+            brought: Those that it brought in: their recency is now, their count stays. The others were used again and
+                count one more access.
+            now_ns: Time.
+        """
+        residents, ranks = self.residents, self._ranks
+        for key in keys:
+            resident = residents.get(key)
+            if resident is None:
+                continue
+            if resident.version != self._version:
+                self._bring_up(resident)
+            if key not in brought:
+                resident.frequency = ranks.counted(resident.frequency, resident.counted_ns, now_ns)
+                resident.counted_ns = now_ns
+            self._place(key, resident, now_ns)
+            if resident.unsettled:
+                resident.unsettled = False
+                if self._unsettled.pop(key, None) is not None:
+                    self._become_candidate(key, resident)
+
+    def refuse(self, keys: Iterable[Key], now_ns: int) -> None:
+        """Missing chunks were asked for and stay out: one access of their ghosts each."""
+        for key in keys:
+            known = self.ghosts.take(key)
+            frequency = 1.0 if known is None else self._ranks.counted(known[0], known[1], now_ns)
+            self.ghosts.put(key, frequency, now_ns)
+
+    def _place(self, key: Key, resident: Resident, now_ns: int) -> None:
+        """Give a resident its rank as of now. Its entry stays, unless the rank fell below it."""
+        self._sequence += 1
+        resident.recency_ns = now_ns
+        resident.rank = rank = self._ranks.rank_ns(now_ns, resident.frequency, resident.depth)
+        resident.sequence = self._sequence
+        entry = resident.entry
+        if entry is not None and rank < entry[0]:
+            self._push(key, resident)
+        if self._swap is not None:
+            self._swap.changed(key, resident)
+
+    # Copies in flight
+
+    def release(self, key: Key) -> None:
+        """No copy from or to the chunk is in flight any more: it may leave.
+
+        Under plain LRU a chunk whose request still runs is only noted, for its entry would be outdated when the request
+        ends; :meth:`_smallest` sees to the rare case that such a chunk is the oldest of all. What is noted stays in the
+        order of its sequence; the rare chunk whose copy ends out of that order gets its entry at once.
+        """
+        resident = self.residents[key]
+        resident.evictable = True
+        if resident.version != self._version:
+            self._bring_up(resident)
+        if self._swap is not None:
+            self._swap.changed(key, resident)
+        if resident.unsettled and not self._leaf_only and resident.sequence > self._noted_up_to:
+            self._noted_up_to = resident.sequence
+            self._unsettled[key] = resident
+        else:
+            self._become_candidate(key, resident)
+
+    def hold(self, key: Key) -> None:
+        """A copy from the chunk starts: it stays until :meth:`release`."""
+        self.residents[key].evictable = False
+        self._unsettled.pop(key, None)
+
+    # Candidates
+
+    def _become_candidate(self, key: Key, resident: Resident) -> None:
+        if resident.version != self._version:
+            self._bring_up(resident)
+        if resident.entry is None and resident.evictable and not (self._leaf_only and resident.children):
+            self._push(key, resident)
+
+    def _push(self, key: Key, resident: Resident) -> None:
+        if self._unsettled:
+            self._unsettled.pop(key, None)
+        resident.entry = entry = (resident.rank, resident.sequence, key)
+        heappush(self._heap, entry)
+        if len(self._heap) > 2 * len(self.residents) + _SLACK:
+            self._heap = [entry for entry in self._heap if self._is_live(entry)]
+            heapify(self._heap)
+        if self._swap is not None:
+            self._swap.changed(key, resident)
+
+    def _is_live(self, entry: Entry) -> bool:
+        resident = self.residents.get(entry[2])
+        if resident is None:
+            return False
+        return (resident.entry if resident.version == self._version else resident.next_entry) is entry
+
+    def _smallest(self) -> Entry | None:
+        """The smallest current entry, left on top of the heap; ``None`` if no chunk may leave."""
+        while self._heap or self._unsettled:
+            if not self._heap:
+                self._settle_oldest()
+            entry = self._heap[0]
+            key = entry[2]
+            resident = self.residents.get(key)
+            if resident is None:
+                heappop(self._heap)
+                continue
+            if resident.version != self._version:
+                self._bring_up(resident)
+            if resident.entry is not entry:
+                heappop(self._heap)
+            elif not resident.evictable or (self._leaf_only and resident.children):
+                heappop(self._heap)
+                resident.entry = None
+            elif resident.sequence != entry[1]:
+                resident.entry = fresh = (resident.rank, resident.sequence, key)
+                heapreplace(self._heap, fresh)
+            elif self._unsettled and self._is_older_unsettled(entry):
+                self._settle_oldest()
+            else:
+                return entry
+        return None
+
+    def _is_older_unsettled(self, entry: Entry) -> bool:
+        oldest = next(iter(self._unsettled.values()))
+        return (oldest.rank, oldest.sequence) < (entry[0], entry[1])
+
+    def _settle_oldest(self) -> None:
+        key = next(iter(self._unsettled))
+        self._push(key, self._unsettled.pop(key))
+
+    # Eviction
+
+    def evict(self, n: int, protected: Collection[Key]) -> list[Key] | None:
+        """Choose exactly ``n`` chunks, smallest rank first, forget and return them; ``None`` changes nothing.
+
+        Args:
+            n: Chunks that have to go.
+            protected: Chunks that stay whatever their rank; so does :attr:`protected_parent`.
+        """
+        chosen, self._staged = self._staged, []
+        self._put_back(chosen[n:])
+        del chosen[n:]
+        if len(chosen) < n and not self._choose(chosen, n, protected):
+            self._put_back(chosen)
+            return None
+        keys = [entry[2] for entry in chosen]
+        for key in keys:
+            self._forget(key)
+        return keys
+
+    def _choose(
+        self, chosen: list[Entry], n: int, protected: Collection[Key], ranks: Sequence[int] | None = None
+    ) -> bool:
+        """Take candidates off the heap until ``n`` are chosen; false where there are not that many.
+
+        Args:
+            chosen: Filled up to length ``n``.
+            n: Wanted length.
+            protected: Chunks that stay.
+            ranks: Rank that the i-th one must not exceed; the first one that does ends the choice.
+        """
+        passed_over: list[Entry] = []
+        while len(chosen) < n:
+            entry = self._smallest()
+            if entry is None:
+                break
+            key = entry[2]
+            if key in protected or key == self.protected_parent:
+                passed_over.append(heappop(self._heap))
+                continue
+            if ranks is not None and ranks[len(chosen)] < entry[0]:
+                break
+            chosen.append(heappop(self._heap))
+            resident = self.residents[key]
+            resident.entry = None
+            if self._leaf_only and resident.parent is not None:
+                self._lose_child(resident.parent)
+        for entry in passed_over:
+            heappush(self._heap, entry)
+        return len(chosen) == n
+
+    def _put_back(self, chosen: Sequence[Entry]) -> None:
+        """Undo a choice: every chunk is a candidate again, with the entry that it had."""
+        for entry in chosen:
+            resident = self.residents[entry[2]]
+            if resident.entry is None:
+                resident.entry = entry
+                heappush(self._heap, entry)
+            if self._leaf_only and resident.parent is not None:
+                self._gain_child(resident.parent)
+
+    def _lose_child(self, parent: Key) -> None:
+        above = self.residents.get(parent)
+        if above is not None:
+            above.children -= 1
+            if not above.children:
+                self._become_candidate(parent, above)
+                if self._swap is not None:
+                    self._swap.changed(parent, above)
+        elif self._orphans[parent] > 1:
+            self._orphans[parent] -= 1
+        else:
+            del self._orphans[parent]
+
+    def _gain_child(self, parent: Key) -> None:
+        above = self.residents.get(parent)
+        if above is not None:
+            above.children += 1
+        else:
+            self._orphans[parent] = self._orphans.get(parent, 0) + 1
+
+    def _forget(self, key: Key) -> None:
+        """A chosen chunk leaves; where only leaves may go, its parent was told when it was chosen."""
+        resident = self.residents.pop(key)
+        if not self._leaf_only and resident.parent is not None:
+            self._lose_child(resident.parent)
+        if resident.children:
+            self._orphans[key] = resident.children
+        self.ghosts.put(key, resident.frequency, resident.counted_ns)
+
+    def remove(self, key: Key) -> None:
+        """A chunk leaves for a reason other than space, such as a store that failed."""
+        resident = self.residents.pop(key)
+        self._unsettled.pop(key, None)
+        if resident.parent is not None:
+            self._lose_child(resident.parent)
+        if resident.children:
+            self._orphans[key] = resident.children
+        self.ghosts.put(key, resident.frequency, resident.counted_ns)
+
+    def condemn(self, key: Key) -> None:
+        """Make a resident, if it is one, the next victim: what it belonged to is gone."""
+        resident = self.residents.get(key)
+        if resident is not None:
+            if resident.version != self._version:
+                self._bring_up(resident)
+            resident.rank = _FIRST_OUT
+            if resident.entry is not None:
+                self._push(key, resident)
+
+    def clear(self) -> None:
+        """Forget everything, ghosts too; rules that were being prepared are obeyed at once."""
+        for content in (self.residents, self._orphans, self._heap, self._unsettled, self._staged):
+            content.clear()
+        self.ghosts.clear()
+        self.protected_parent = None
+        if self._swap is not None:
+            self.begin_swap(self._swap.rules)
+            self.advance_swap(1)
+
+    # Admission
+
+    def admit(self, candidates: Sequence[tuple[Key, int]], n_free: int, protected: Collection[Key], now_ns: int) -> int:
+        """How many of the missing chunks come in, from the first on; the first refusal ends the run.
+
+        Under marginal admission the victims are chosen on the way and kept for the :meth:`evict` that follows;
+        :meth:`unstage` puts them back where none does.
+
+        Args:
+            candidates: ``(key, depth)`` of missing chunks in prefix order.
+            n_free: Free places.
+            protected: Chunks that stay.
+            now_ns: Time of the offer.
+        """
+        if self.rules.admission is Admission.ALL:
+            return len(candidates)
+        if self.rules.admission is Admission.TWO_HIT:
+            return next((i for i, (key, _) in enumerate(candidates) if key not in self.ghosts), len(candidates))
+        self.unstage()
+        n_free = min(n_free, len(candidates))
+        wanted = [self._rank_if_inserted(key, depth, now_ns) for key, depth in candidates[n_free:]]
+        self._choose(self._staged, len(wanted), protected, wanted)
+        return n_free + len(self._staged)
+
+    def unstage(self) -> None:
+        """Put back the victims that :meth:`admit` chose and no eviction took."""
+        if self._staged:
+            staged, self._staged = self._staged, []
+            self._put_back(staged)
+
+    def _rank_if_inserted(self, key: Key, depth: int, now_ns: int) -> int:
+        ghost = self.ghosts.get(key)
+        frequency = 1.0 if ghost is None else self._ranks.counted(ghost[0], ghost[1], now_ns)
+        return self._ranks.rank_ns(now_ns, frequency, depth)
+
+    # New rules
+
+    def begin_swap(self, rules: HostRules) -> None:
+        """Prepare the order under new rules; the old ones hold until :meth:`advance_swap` answers 0."""
+        self.unstage()
+        self._swap = RuleSwap(self.residents, rules, Ranks(rules, self.chunk_tokens))
+
+    def advance_swap(self, n: int) -> int:
+        """Rank up to ``n`` residents under the rules that are being prepared, and obey them when all are.
+
+        Returns:
+            How many are left; 0 also where nothing is being prepared.
+        """
+        swap = self._swap
+        if swap is None:
+            return 0
+        left = swap.advance(n)
+        if left == 0:
+            self._swap = None
+            self._obey(swap)
+        return left
+
+    def _obey(self, swap: RuleSwap) -> None:
+        self.unstage()
+        self.rules, self._ranks, self._leaf_only = swap.rules, swap.ranks, swap.rules.leaf_only
+        self._heap = swap.heap
+        self._version += 1
+        self._unsettled.clear()
+        self.ghosts.limit_to(swap.rules.ghost_entries(self.capacity))
+
+    def _bring_up(self, resident: Resident) -> None:
+        """First contact with a resident after new rules came into force: take over what was prepared for it."""
+        resident.version = self._version
+        resident.rank = self._ranks.rank_ns(resident.recency_ns, resident.frequency, resident.depth)
+        resident.entry, resident.next_entry = resident.next_entry, None
+
+
+class RuleSwap:
+    """The order under new rules, prepared beside the old one in slices so that no scheduler step is held up.
+
+    Residents that change while it goes on are ranked once more before it ends.
+
+    Args:
+        residents: The residents, live.
+        rules: New rules.
+        ranks: Their arithmetic.
+    """
+
+    def __init__(self, residents: dict[Key, Resident], rules: HostRules, ranks: Ranks) -> None:
+        self.rules = rules
+        self.ranks = ranks
+        self.heap: list[Entry] = []
+        self._residents = residents
+        self._waiting = list(residents)
+        self._changed: dict[Key, Resident] = {}
+
+    def changed(self, key: Key, resident: Resident) -> None:
+        """Something about a resident changed: what was prepared for it is void."""
+        resident.next_entry = None
+        self._changed[key] = resident
+
+    def advance(self, n: int) -> int:
+        """Rank up to ``n`` residents; returns how many are left.
+
+        At the end at least half of what changed meanwhile is done in one go, so that it ends whatever the load.
+        """
+        waiting = self._waiting
+        if waiting:
+            for _ in range(min(n, len(waiting))):
+                self._prepare(waiting.pop())
+        else:
+            for _ in range(min(len(self._changed), max(n, len(self._changed) // 2))):
+                self._prepare(self._changed.popitem()[0])
+        return len(waiting) + len(self._changed)
+
+    def _prepare(self, key: Key) -> None:
+        resident = self._residents.get(key)
+        if resident is None:
+            return
+        resident.next_entry = None
+        if resident.evictable and not (self.rules.leaf_only and resident.children):
+            rank = self.ranks.rank_ns(resident.recency_ns, resident.frequency, resident.depth)
+            resident.next_entry = entry = (rank, resident.sequence, key)
+            heappush(self.heap, entry)

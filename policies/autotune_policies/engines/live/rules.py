@@ -1,0 +1,129 @@
+"""What the host tier obeys, taken from a policy document once so that no decision has to look anything up."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from autotune.core.costs import CostProfile
+from autotune.core.decide.rank import value_term_ns
+from autotune.core.decide.value import prefill_s
+from autotune.core.errors import PolicyError
+from autotune.core.policy import PolicyDocument, document_hash
+from autotune.core.policy.rank import RankKnobs
+from autotune.core.types import Admission, StoreMode, Tier
+
+_FIRST_TERMS = 64
+_TRACKED_CHUNKS = 64_000  # Source: vLLM 0.32, v1/kv_offload/cpu/manager.py, max_tracker_size
+
+
+@dataclass(frozen=True, slots=True)
+class HostRules:
+    """Rules of the host tier.
+
+    Attributes:
+        kind: Kind of the document: ``lru`` or ``rank``.
+        document_hash: SHA-256 of the document, empty for the engine's own LRU.
+        weight_ns: ``w`` of the rank rule in nanoseconds; 0 is exactly LRU.
+        half_life_s: Half-life of an access; 0 means that nothing fades.
+        cost_weight: Weight of the logarithm of the seconds at stake.
+        ghost_ratio: Ghost entries kept per chunk of capacity.
+        admission: Which missing chunks come in.
+        store_mode: When copies come from the device.
+        min_load_tokens: Shortest run that is loaded; 0 = as the costs decide.
+        costs: What recompute and transfer cost; ``None`` where nothing is known.
+        price_s_per_byte: Price of a byte on the host; ``None`` where it was not measured.
+    """
+
+    kind: str
+    document_hash: str = ""
+    weight_ns: float = 0.0
+    half_life_s: float = 0.0
+    cost_weight: float = 0.0
+    ghost_ratio: float = 0.0
+    admission: Admission = Admission.ALL
+    store_mode: StoreMode = StoreMode.EAGER
+    min_load_tokens: int = 0
+    costs: CostProfile | None = None
+    price_s_per_byte: float | None = None
+
+    @classmethod
+    def lru(cls) -> HostRules:
+        """What the engine does by itself."""
+        return cls(kind="lru")
+
+    @classmethod
+    def of(cls, document: PolicyDocument) -> HostRules:
+        """The rules of a document's host tier.
+
+        Raises:
+            PolicyError: the document has no host tier.
+        """
+        tier = document.tiers.host
+        if tier is None:
+            raise PolicyError(
+                "a policy for an offloading engine has a host tier",
+                got="tiers.host: null",
+                remedy="tune with --host-gib, or do not offload",
+            )
+        knobs = document.rank.of(Tier.HOST) if document.rank else None
+        common = cls(
+            kind=document.kind,
+            document_hash=document_hash(document),
+            admission=tier.admission,
+            store_mode=tier.store_mode,
+            min_load_tokens=tier.min_load_tokens,
+            costs=document.costs.profile(),
+            price_s_per_byte=document.prices.host_s_per_byte,
+        )
+        return common if knobs is None else common._ranked(knobs)
+
+    def _ranked(self, knobs: RankKnobs) -> HostRules:
+        return replace(
+            self,
+            weight_ns=knobs.weight_ns,
+            half_life_s=knobs.half_life_s,
+            cost_weight=knobs.cost_weight,
+            ghost_ratio=knobs.ghost_ratio,
+        )
+
+    def ghost_entries(self, capacity: int) -> int:
+        """Ghost entries kept beside ``capacity`` chunks; LRU behind two-hit admission keeps as many as vLLM counts."""
+        if self.weight_ns == 0.0 and self.admission is Admission.TWO_HIT:
+            return _TRACKED_CHUNKS
+        return math.ceil(self.ghost_ratio * capacity)
+
+    @property
+    def leaf_only(self) -> bool:
+        """Whether a chunk that a resident chunk continues must stay; LRU knows no such rule."""
+        return self.weight_ns > 0.0
+
+
+class ValueTerms:
+    """Value term of the rank by depth, computed when a depth is first seen.
+
+    Args:
+        rules: The rules in force.
+        chunk_tokens: Tokens of one chunk.
+    """
+
+    def __init__(self, rules: HostRules, chunk_tokens: int) -> None:
+        self._rules = rules
+        self._chunk_tokens = chunk_tokens
+        self.terms_ns: list[int] = []
+        self.extend(_FIRST_TERMS)
+
+    def extend(self, n_depths: int) -> None:
+        """Make sure that depths 0 to ``n_depths - 1`` are known."""
+        rules = self._rules
+        for depth in range(len(self.terms_ns), n_depths):
+            value_s = chunk_value_s(rules.costs, depth, self._chunk_tokens) if rules.costs else 1.0
+            self.terms_ns.append(value_term_ns(rules.weight_ns, rules.cost_weight, value_s))
+
+
+def chunk_value_s(costs: CostProfile, depth: int, chunk_tokens: int) -> float:
+    """Seconds that a host hit on the chunk at ``depth`` (0 = first) saves: its recompute less its load, at least 0."""
+    start, end = float(depth * chunk_tokens), float((depth + 1) * chunk_tokens)
+    linear, quadratic = costs.prefill_linear_s, costs.prefill_quadratic_s
+    recompute_s = prefill_s(end, linear, quadratic) - prefill_s(start, linear, quadratic)
+    return max(recompute_s - costs.block_load_s(chunk_tokens), 0.0)

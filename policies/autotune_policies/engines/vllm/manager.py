@@ -1,0 +1,346 @@
+"""vLLM's manager of the host pool, with admission, eviction and reload by the policy.
+
+One mixin holds all of it; two classes put it in front of vLLM's own managers. Everything that vLLM's managers do is
+left to them: counting references, allocating chunks, events. Where they ask their cache policy, they reach
+:class:`RankCachePolicy`; what is decided before that (admission) and beside it (reload, series) is here.
+
+Whatever our code raises, the request is served: the first fault ends our part for good, is counted and logged once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from vllm.distributed.kv_transfer.kv_connector.v1.offloading.metrics import OffloadingConnectorStats
+from vllm.logger import init_logger
+from vllm.v1.kv_offload.cpu.manager import CPUOffloadingManager
+from vllm.v1.kv_offload.cpu.policies.base import CachePolicy
+
+from autotune.core.clock import monotonic_ns
+from autotune.core.types import Admission
+from autotune.core.units import NS_PER_S
+from autotune_policies.engines.live.index import HostIndex
+from autotune_policies.engines.live.rules import HostRules
+from autotune_policies.engines.live.settings import EngineSettings
+from autotune_policies.engines.live.source import EngineFacts, PolicyOutcome, PolicySource
+from autotune_policies.engines.vllm import compat
+from autotune_policies.engines.vllm.facts import PoolFacts
+from autotune_policies.engines.vllm.groups import GROUP_BYTES, ChunkGroups
+from autotune_policies.engines.vllm.metrics import HostLookup, PolicyCounters, RefusalReason
+from autotune_policies.engines.vllm.policy import RankCachePolicy
+
+logger = init_logger("vllm.kv_autotune")
+
+RERANKED_PER_STEP = 512
+_MAX_REQUESTS = 65_536
+
+
+@dataclass(slots=True)
+class RequestTrail:
+    """What one request has shown of its chain so far.
+
+    Attributes:
+        tips: Per group suffix, the deepest chunk seen and its depth.
+        starts: Depth of the first chunk of each offer, where the engine does not tell; an offer may be repeated.
+        used: Chunks that it loaded or that it offered, in order, for engines that do not report them at its end.
+        brought: Those of them that it brought in.
+        refused: Chunks that were refused and remembered, each once.
+        missed: Missing chunks that were counted.
+        loaded: Loaded chunks that were counted.
+    """
+
+    tips: dict[bytes, tuple[bytes, int]] = field(default_factory=dict)
+    starts: dict[bytes, int] = field(default_factory=dict)
+    used: list[bytes] = field(default_factory=list)
+    brought: set[bytes] = field(default_factory=set)
+    refused: set[bytes] = field(default_factory=set)
+    missed: int = 0
+    loaded: int = 0
+
+
+class PolicyManager:
+    """Obeys a policy file in front of one of vLLM's managers; a mixin.
+
+    Args:
+        facts: The engine and its pool.
+        settings: What the user set.
+        now_ns: Monotonic nanoseconds.
+        args: Positional arguments of vLLM's manager.
+        named: Named arguments of vLLM's manager.
+    """
+
+    _policy: Any
+
+    def __init__(
+        self,
+        *args: Any,
+        facts: PoolFacts,
+        settings: EngineSettings,
+        now_ns: Callable[[], int] = monotonic_ns,
+        **named: Any,
+    ) -> None:
+        super().__init__(*args, **named)
+        self._now_ns = now_ns
+        self._trails: dict[str, RequestTrail] = {}
+        self.counters = PolicyCounters(facts.n_chunks)
+        self.groups = ChunkGroups(
+            {group.group_id: group.chunk_tokens for group in facts.groups}, facts.full_attention_groups
+        )
+        chunk_tokens = min(group.chunk_tokens for group in facts.groups)
+        index = HostIndex(facts.n_chunks, chunk_tokens, HostRules.lru())
+        self._policy = self._ordered = RankCachePolicy(facts.n_chunks, index, self.groups, self._on_fault, now_ns)
+        self._source = PolicySource(settings.policy_file, _engine_facts(facts))
+        self._free_chunks = compat.free_chunks(self)
+        self._hears_of_ends = hasattr(CachePolicy, "on_request_finished")  # from vLLM 0.31 on
+        self.follow_policy()
+        self._obey_at_once()
+
+    # The policy file
+
+    @property
+    def rules(self) -> HostRules:
+        """Rules in force; plain LRU after a fault."""
+        index = self._ordered.index
+        return HostRules.lru() if index is None else index.rules
+
+    @property
+    def index(self) -> HostIndex | None:
+        """Order of the residents; ``None`` after a fault."""
+        return self._ordered.index
+
+    def follow_policy(self) -> None:
+        """Look whether the policy file has changed, and go on with what a change needs; bounded work per call."""
+        index = self._ordered.index
+        if index is None:
+            return
+        try:
+            change = self._source.poll(self._now_ns())
+            if change is not None:
+                self._take(index, change)
+            index.advance_swap(RERANKED_PER_STEP)
+        except Exception as fault:
+            self._ordered.fall_back("follow_policy", fault)
+
+    def _take(self, index: HostIndex, change: Any) -> None:
+        log = logger.warning if change.outcome.is_trouble else logger.info
+        log("kv-autotune: %s", change)
+        if change.outcome.is_trouble and change.outcome is not PolicyOutcome.LEASE_EXPIRED:
+            self.counters.reload_errors += 1
+        if change.outcome is PolicyOutcome.LEASE_EXPIRED:
+            self.counters.leases_expired += 1
+        if change.outcome.changes_rules:
+            rules = HostRules.lru() if change.document is None else HostRules.of(change.document)
+            self.counters.reloads += 1
+            self.counters.set_policy(rules.kind, change.policy_hash)
+            index.begin_swap(rules)
+
+    def _obey_at_once(self) -> None:
+        """At the start there is nothing to re-rank."""
+        while (index := self._ordered.index) is not None and index.advance_swap(RERANKED_PER_STEP):
+            pass
+
+    # What vLLM calls
+
+    def on_new_request(self, req_context: Any) -> Any:
+        """A request is first seen."""
+        if len(self._trails) < _MAX_REQUESTS:
+            self._trails[req_context.req_id] = RequestTrail()
+        return super().on_new_request(req_context)  # type: ignore[misc]
+
+    def prepare_load(self, keys: Collection[bytes], req_context: Any) -> Any:
+        """Resident chunks are about to be loaded."""
+        spec = super().prepare_load(keys, req_context)  # type: ignore[misc]
+        if self._ordered.index is not None:
+            try:
+                self._note_load(self._ordered.index, list(keys), self._trail(req_context))
+            except Exception as fault:
+                self._ordered.fall_back("prepare_load", fault)
+        return spec
+
+    def _note_load(self, index: HostIndex, keys: list[bytes], trail: RequestTrail) -> None:
+        counters = self.counters
+        if not trail.loaded:
+            counters.lookups[HostLookup.HIT] += 1
+        counters.lookup_chunks[HostLookup.HIT] += max(0, len(keys) - trail.loaded)
+        trail.loaded = max(trail.loaded, len(keys))
+        for key in _last_of_each_group(keys):
+            trail.tips[key[-GROUP_BYTES:]] = key, index.residents[key].depth
+        if not self._hears_of_ends:
+            trail.used.extend(keys)
+
+    def prepare_store(self, keys: Iterable[bytes], req_context: Any) -> Any:
+        """Chunks are offered: those that the policy admits get a place, and victims leave for them."""
+        keys = list(keys)
+        index = self._ordered.index
+        if index is None:
+            return super().prepare_store(keys, req_context)  # type: ignore[misc]
+        began_ns = self._now_ns()
+        trail = self._trail(req_context)
+        try:
+            admitted = self._admitted(index, keys, req_context, trail, began_ns)
+        except Exception as fault:
+            self._ordered.fall_back("prepare_store", fault)
+            return super().prepare_store(keys, req_context)  # type: ignore[misc]
+        output = super().prepare_store(admitted, req_context)  # type: ignore[misc]
+        try:
+            self._note_store(output, admitted, trail)
+        except Exception as fault:
+            self._ordered.fall_back("prepare_store", fault)
+        self.counters.observe_decision((self._now_ns() - began_ns) / NS_PER_S)
+        return output
+
+    def _admitted(
+        self, index: HostIndex, keys: list[bytes], req_context: Any, trail: RequestTrail, now_ns: int
+    ) -> list[bytes]:
+        """The offer without what the policy refuses; parents and depths of the rest are told to the cache policy."""
+        residents = index.residents
+        missing = [key for key in keys if key not in residents]
+        lineage = self._lineage(keys, req_context, trail)
+        if not missing:
+            return keys
+        self._ordered.lineage = lineage
+        index.protected_parent = None
+        if index.rules.leaf_only:
+            index.protected_parent = lineage[missing[0]][0]
+        if index.rules.admission is Admission.ALL:
+            return keys
+        candidates = [(key, lineage[key][1]) for key in missing]
+        n = index.admit(candidates, self._free_chunks(), set(keys), now_ns)
+        if n == len(missing):
+            return keys
+        refused = set(missing[n:])
+        self._note_refusal(index, missing[n:], trail, now_ns)
+        return [key for key in keys if key not in refused]
+
+    def _lineage(
+        self, keys: Sequence[bytes], req_context: Any, trail: RequestTrail
+    ) -> dict[bytes, tuple[bytes | None, int]]:
+        """Parent and depth of every offered chunk. Within a group an offer is in prefix order."""
+        lineage: dict[bytes, tuple[bytes | None, int]] = {}
+        for suffix, run in _by_group(keys):
+            tip, tip_depth = trail.tips.get(suffix, (None, -1))
+            depth = self._depth_of_first(run[0], suffix, req_context, trail, tip_depth)
+            parent = tip if tip_depth == depth - 1 else None
+            is_chained = self.groups.is_chained(run[0])
+            for depth, key in enumerate(run, depth):  # noqa: B020  the first depth is where the run begins
+                lineage[key] = (parent if is_chained else None), depth
+                parent = key
+            if depth > tip_depth:
+                trail.tips[suffix] = run[-1], depth
+        return lineage
+
+    def _depth_of_first(self, key: bytes, suffix: bytes, req_context: Any, trail: RequestTrail, tip_depth: int) -> int:
+        """Depth of an offer's first chunk: as the engine tells, else after what the request has shown before."""
+        end_tokens = compat.key_position(req_context, key)
+        if end_tokens is not None:
+            return end_tokens // self.groups.chunk_tokens[suffix] - 1
+        return trail.starts.setdefault(key, tip_depth + 1)
+
+    def tell_lineage(self, keys: Sequence[bytes], req_context: Any) -> None:
+        """Parent and depth of chunks that are about to be inserted without being offered to the policy."""
+        if self._ordered.index is None or not keys:
+            return
+        try:
+            self._ordered.lineage = self._lineage(keys, req_context, RequestTrail())
+        except Exception as fault:
+            self._ordered.fall_back("tell_lineage", fault)
+
+    def _note_refusal(self, index: HostIndex, keys: Sequence[bytes], trail: RequestTrail, now_ns: int) -> None:
+        new = [key for key in keys if key not in trail.refused]
+        trail.refused.update(new)
+        index.refuse(new, now_ns)
+        two_hit = index.rules.admission is Admission.TWO_HIT
+        if new:
+            self.counters.refusals[RefusalReason.FIRST_SIGHT if two_hit else RefusalReason.BELOW_VICTIM] += 1
+            self.counters.refusals[RefusalReason.PREFIX_REFUSED] += len(new) - 1
+
+    def _note_store(self, output: Any, offered: Sequence[bytes], trail: RequestTrail) -> None:
+        index = self._ordered.index
+        if index is None:
+            return
+        index.unstage()
+        index.protected_parent = None
+        if output is None:
+            self.counters.refusals[RefusalReason.NO_ROOM] += 1
+        else:
+            self.counters.admissions += len(output.keys_to_store)
+            self.counters.evictions += len(output.evicted_keys)
+            if not self._hears_of_ends:
+                trail.brought.update(output.keys_to_store)
+        if not self._hears_of_ends:
+            trail.used.extend(offered)
+
+    def on_request_finished(self, req_context: Any) -> None:
+        """A request has ended."""
+        super().on_request_finished(req_context)  # type: ignore[misc]
+        trail = self._trails.pop(req_context.req_id, None)
+        if trail is not None and not self._hears_of_ends:
+            used = list(dict.fromkeys(trail.used))
+            self._ordered.refresh(reversed(used), trail.brought)
+
+    def on_schedule_end(self, *context: Any) -> None:
+        """A scheduler step ends."""
+        super().on_schedule_end(*context)  # type: ignore[misc]
+        self.follow_policy()
+
+    def reset_cache(self) -> None:
+        """All chunks leave."""
+        super().reset_cache()  # type: ignore[misc]
+        for trail in self._trails.values():
+            trail.used.clear()
+            trail.brought.clear()
+            trail.tips.clear()
+
+    def get_stats(self) -> Any:
+        """Series of vLLM and of ours since the last call."""
+        stats = super().get_stats()  # type: ignore[misc]
+        if stats is None:
+            stats = OffloadingConnectorStats()
+        index, counters = self._ordered.index, self.counters
+        counters.resident_chunks = len(self._ordered)
+        if index is not None:
+            counters.ghost_entries = len(index.ghosts)
+            counters.ghost_hits += index.ghosts.hits
+            index.ghosts.hits = 0
+        counters.drain(stats)
+        return stats
+
+    # Helpers
+
+    def _trail(self, req_context: Any) -> RequestTrail:
+        return self._trails.get(req_context.req_id) or RequestTrail()
+
+    def _on_fault(self, during: str, fault: Exception) -> None:
+        self.counters.fallbacks += 1
+        self.counters.set_policy("lru", "fault")
+        logger.error(
+            "kv-autotune: a fault in %s; this engine goes on with plain LRU until it is restarted. Requests are served "
+            "as before; please report this.",
+            during,
+            exc_info=fault,
+        )
+
+
+class AutotuneOffloadingManager(PolicyManager, CPUOffloadingManager):
+    """The host pool behind the device."""
+
+
+def _engine_facts(facts: PoolFacts) -> EngineFacts:
+    return EngineFacts("vllm", facts.engine_version, (facts.model,), facts.kv_bytes_per_token)
+
+
+def _by_group(keys: Sequence[bytes]) -> list[tuple[bytes, Sequence[bytes]]]:
+    """An offer cut into its groups; nearly always there is one."""
+    first = keys[0][-GROUP_BYTES:]
+    if first == keys[-1][-GROUP_BYTES:]:
+        return [(first, keys)]
+    groups: dict[bytes, list[bytes]] = {}
+    for key in keys:
+        groups.setdefault(key[-GROUP_BYTES:], []).append(key)
+    return list(groups.items())
+
+
+def _last_of_each_group(keys: Sequence[bytes]) -> list[bytes]:
+    return [run[-1] for _, run in _by_group(keys)] if keys else []

@@ -29,7 +29,7 @@ class GhostEntries:
         return key in self._usage
 
     def get(self, key: bytes) -> tuple[float, int] | None:
-        """Decayed accesses and the time of the last one that counted; ``None`` if the chunk is no ghost."""
+        """Decayed accesses and the time of the last one; ``None`` if the chunk is no ghost."""
         return self._usage.get(key)
 
     def take(self, key: bytes) -> tuple[float, int] | None:
@@ -39,13 +39,13 @@ class GhostEntries:
             self.hits += 1
         return known
 
-    def put(self, key: bytes, frequency: float, counted_ns: int) -> None:
+    def put(self, key: bytes, frequency: float, last_ns: int) -> None:
         """Make a chunk the newest ghost, forgetting the oldest where there is no room."""
         if self._limit < 1:
             return
         if len(self._usage) >= self._limit:
             self._usage.popitem(last=False)
-        self._usage[key] = (frequency, counted_ns)
+        self._usage[key] = (frequency, last_ns)
 
     def limit_to(self, limit: int) -> None:
         """Change the bound; the oldest are forgotten where there are more."""

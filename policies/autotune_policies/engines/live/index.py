@@ -34,9 +34,8 @@ class Resident:
         children: Residents that continue it.
         evictable: Whether it is resident and no copy from or to it is in flight.
         unsettled: Whether the request that brought it still runs.
-        frequency: Decayed accesses at ``counted_ns``.
-        counted_ns: Time of the last access that counted.
-        recency_ns: Time of the last access or renewal.
+        frequency: Decayed accesses at ``last_ns``.
+        last_ns: Time of the last access or renewal.
         rank: What it is ordered by, as of then.
         sequence: Number of that access; breaks ties.
         version: Version of the rules that ``rank`` was computed by.
@@ -46,15 +45,14 @@ class Resident:
 
     __slots__ = (
         "children",
-        "counted_ns",
         "depth",
         "entry",
         "evictable",
         "frequency",
+        "last_ns",
         "next_entry",
         "parent",
         "rank",
-        "recency_ns",
         "sequence",
         "unsettled",
         "version",
@@ -67,8 +65,7 @@ class Resident:
         self.evictable = False
         self.unsettled = True
         self.frequency = frequency
-        self.counted_ns = now_ns
-        self.recency_ns = now_ns
+        self.last_ns = now_ns
         self.rank = 0
         self.sequence = 0
         self.version = 0
@@ -146,8 +143,7 @@ class HostIndex:
             if resident.version != self._version:
                 self._bring_up(resident)
             if key not in brought:
-                resident.frequency = ranks.counted(resident.frequency, resident.counted_ns, now_ns)
-                resident.counted_ns = now_ns
+                resident.frequency = ranks.counted(resident.frequency, resident.last_ns, now_ns)
             self._place(key, resident, now_ns)
             if resident.unsettled:
                 resident.unsettled = False
@@ -164,7 +160,7 @@ class HostIndex:
     def _place(self, key: Key, resident: Resident, now_ns: int) -> None:
         """Give a resident its rank as of now. Its entry stays, unless the rank fell below it."""
         self._sequence += 1
-        resident.recency_ns = now_ns
+        resident.last_ns = now_ns
         resident.rank = rank = self._ranks.rank_ns(now_ns, resident.frequency, resident.depth)
         resident.sequence = self._sequence
         entry = resident.entry
@@ -347,7 +343,7 @@ class HostIndex:
             self._lose_child(resident.parent)
         if resident.children:
             self._orphans[key] = resident.children
-        self.ghosts.put(key, resident.frequency, resident.counted_ns)
+        self.ghosts.put(key, resident.frequency, resident.last_ns)
 
     def remove(self, key: Key) -> None:
         """A chunk leaves for a reason other than space, such as a store that failed."""
@@ -357,7 +353,7 @@ class HostIndex:
             self._lose_child(resident.parent)
         if resident.children:
             self._orphans[key] = resident.children
-        self.ghosts.put(key, resident.frequency, resident.counted_ns)
+        self.ghosts.put(key, resident.frequency, resident.last_ns)
 
     def condemn(self, key: Key) -> None:
         """Make a resident, if it is one, the next victim: what it belonged to is gone."""
@@ -447,7 +443,7 @@ class HostIndex:
     def _bring_up(self, resident: Resident) -> None:
         """First contact with a resident after new rules came into force: take over what was prepared for it."""
         resident.version = self._version
-        resident.rank = self._ranks.rank_ns(resident.recency_ns, resident.frequency, resident.depth)
+        resident.rank = self._ranks.rank_ns(resident.last_ns, resident.frequency, resident.depth)
         resident.entry, resident.next_entry = resident.next_entry, None
 
 
@@ -495,6 +491,6 @@ class RuleSwap:
             return
         resident.next_entry = None
         if resident.evictable and not (self.rules.leaf_only and resident.children):
-            rank = self.ranks.rank_ns(resident.recency_ns, resident.frequency, resident.depth)
+            rank = self.ranks.rank_ns(resident.last_ns, resident.frequency, resident.depth)
             resident.next_entry = entry = (rank, resident.sequence, key)
             heappush(self.heap, entry)

@@ -47,13 +47,13 @@ class Ranks:
             self._decayed = decayed_frequency(frequency, elapsed_ns / 1e9, self._half_life_s)
         return self._decayed + 1.0
 
-    def rank_ns(self, recency_ns: int, frequency: float, depth: int) -> int:
+    def rank_ns(self, last_ns: int, frequency: float, depth: int) -> int:
         """Rank of a chunk at ``depth``; the smallest leaves first."""
         if self._weight_ns == 0.0:
-            return recency_ns
+            return last_ns
         if frequency != self._frequency:
             self._frequency = frequency
             self._term_ns = frequency_term_ns(self._weight_ns, frequency)
         if depth >= len(self._terms_ns):
             self._terms.extend(2 * depth)
-        return recency_ns + self._term_ns + self._terms_ns[depth]
+        return last_ns + self._term_ns + self._terms_ns[depth]

@@ -178,41 +178,43 @@ class PolicyManager:
             return super().prepare_store(keys, req_context)  # type: ignore[misc]
         began_ns = self._now_ns()
         trail = self._trail(req_context)
+        refused: Sequence[bytes] = ()
         try:
-            admitted = self._admitted(index, keys, req_context, trail, began_ns)
+            refused = self._refused(index, keys, req_context, trail, began_ns)
         except Exception as fault:
             self._ordered.fall_back("prepare_store", fault)
-            return super().prepare_store(keys, req_context)  # type: ignore[misc]
+        admitted = [key for key in keys if key not in set(refused)] if refused else keys
+        if not self._hears_of_ends:
+            trail.used.extend(self._not_arriving(admitted))
         output = super().prepare_store(admitted, req_context)  # type: ignore[misc]
-        try:
-            self._note_store(output, admitted, trail)
-        except Exception as fault:
-            self._ordered.fall_back("prepare_store", fault)
+        if self._ordered.index is not None:
+            try:
+                self._note_store(index, output, admitted, refused, trail, began_ns)
+            except Exception as fault:
+                self._ordered.fall_back("prepare_store", fault)
         self.counters.observe_decision((self._now_ns() - began_ns) / NS_PER_S)
         return output
 
-    def _admitted(
-        self, index: HostIndex, keys: list[bytes], req_context: Any, trail: RequestTrail, now_ns: int
-    ) -> list[bytes]:
-        """The offer without what the policy refuses; parents and depths of the rest are told to the cache policy."""
+    def _refused(
+        self, index: HostIndex, keys: Sequence[bytes], req_context: Any, trail: RequestTrail, now_ns: int
+    ) -> Sequence[bytes]:
+        """What of an offer the policy refuses; parents and depths of the rest are told to the cache policy."""
         residents = index.residents
         missing = [key for key in keys if key not in residents]
         lineage = self._lineage(keys, req_context, trail)
         if not missing:
-            return keys
+            return ()
         self._ordered.lineage = lineage
-        index.protected_parent = None
-        if index.rules.leaf_only:
-            index.protected_parent = lineage[missing[0]][0]
+        index.protected_parent = lineage[missing[0]][0] if index.rules.leaf_only else None
         if index.rules.admission is Admission.ALL:
-            return keys
+            return ()
         candidates = [(key, lineage[key][1]) for key in missing]
-        n = index.admit(candidates, self._free_chunks(), set(keys), now_ns)
-        if n == len(missing):
-            return keys
-        refused = set(missing[n:])
-        self._note_refusal(index, missing[n:], trail, now_ns)
-        return [key for key in keys if key not in refused]
+        return missing[index.admit(candidates, self._free_chunks(), set(keys), now_ns) :]
+
+    def _not_arriving(self, keys: Sequence[bytes]) -> list[bytes]:
+        """What of an offer counts as used, as from vLLM 0.31 on: all but what another request is storing just now."""
+        get = self._ordered.get
+        return [key for key in keys if (chunk := get(key)) is None or chunk.is_ready]
 
     def _lineage(
         self, keys: Sequence[bytes], req_context: Any, trail: RequestTrail
@@ -247,30 +249,32 @@ class PolicyManager:
         except Exception as fault:
             self._ordered.fall_back("tell_lineage", fault)
 
-    def _note_refusal(self, index: HostIndex, keys: Sequence[bytes], trail: RequestTrail, now_ns: int) -> None:
-        new = [key for key in keys if key not in trail.refused]
-        trail.refused.update(new)
-        index.refuse(new, now_ns)
-        two_hit = index.rules.admission is Admission.TWO_HIT
-        if new:
-            self.counters.refusals[RefusalReason.FIRST_SIGHT if two_hit else RefusalReason.BELOW_VICTIM] += 1
-            self.counters.refusals[RefusalReason.PREFIX_REFUSED] += len(new) - 1
-
-    def _note_store(self, output: Any, offered: Sequence[bytes], trail: RequestTrail) -> None:
-        index = self._ordered.index
-        if index is None:
-            return
+    def _note_store(
+        self,
+        index: HostIndex,
+        output: Any,
+        offered: Sequence[bytes],
+        refused: Sequence[bytes],
+        trail: RequestTrail,
+        now_ns: int,
+    ) -> None:
         index.unstage()
         index.protected_parent = None
+        counters = self.counters
         if output is None:
-            self.counters.refusals[RefusalReason.NO_ROOM] += 1
-        else:
-            self.counters.admissions += len(output.keys_to_store)
-            self.counters.evictions += len(output.evicted_keys)
-            if not self._hears_of_ends:
-                trail.brought.update(output.keys_to_store)
+            counters.refusals[RefusalReason.NO_ROOM] += 1
+            return
+        counters.admissions += len(output.keys_to_store)
+        counters.evictions += len(output.evicted_keys)
         if not self._hears_of_ends:
-            trail.used.extend(offered)
+            trail.brought.update(output.keys_to_store)
+        new = [key for key in reversed(refused) if key not in trail.refused]
+        if new:
+            trail.refused.update(new)
+            index.refuse(new, now_ns)
+            two_hit = index.rules.admission is Admission.TWO_HIT
+            counters.refusals[RefusalReason.FIRST_SIGHT if two_hit else RefusalReason.BELOW_VICTIM] += 1
+            counters.refusals[RefusalReason.PREFIX_REFUSED] += len(new) - 1
 
     def on_request_finished(self, req_context: Any) -> None:
         """A request has ended."""

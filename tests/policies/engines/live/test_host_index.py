@@ -39,8 +39,7 @@ class Chunk:
     parent: bytes | None
     depth: int
     frequency: float
-    counted_ns: int
-    recency_ns: int
+    last_ns: int
     sequence: int
     evictable: bool = False
 
@@ -56,14 +55,14 @@ class Model:
 
     def rank(self, chunk: Chunk) -> tuple[int, int]:
         """Rank and tie-breaker."""
-        return self.rank_of(chunk.recency_ns, chunk.frequency, chunk.depth), chunk.sequence
+        return self.rank_of(chunk.last_ns, chunk.frequency, chunk.depth), chunk.sequence
 
-    def rank_of(self, recency_ns: int, frequency: float, depth: int) -> int:
+    def rank_of(self, last_ns: int, frequency: float, depth: int) -> int:
         """Rank from its parts."""
         rules = self.rules
         value_s = chunk_value_s(COSTS, depth, CHUNK_TOKENS) if rules.costs else 1.0
         return rank_ns(
-            recency_ns, rules.weight_ns, frequency, value_term_ns(rules.weight_ns, rules.cost_weight, value_s)
+            last_ns, rules.weight_ns, frequency, value_term_ns(rules.weight_ns, rules.cost_weight, value_s)
         )
 
     def counted(self, known: tuple[float, int] | None, now_ns: int) -> float:
@@ -92,16 +91,16 @@ class Model:
     def drop(self, key: bytes) -> None:
         """A resident becomes a ghost."""
         chunk = self.chunks.pop(key)
-        self.remember(key, chunk.frequency, chunk.counted_ns)
+        self.remember(key, chunk.frequency, chunk.last_ns)
 
-    def remember(self, key: bytes, frequency: float, counted_ns: int) -> None:
+    def remember(self, key: bytes, frequency: float, last_ns: int) -> None:
         """A chunk becomes the newest ghost."""
         limit = self.rules.ghost_entries(CAPACITY)
         self.ghosts.pop(key, None)
         if limit:
             while len(self.ghosts) >= limit:
                 del self.ghosts[next(iter(self.ghosts))]
-            self.ghosts[key] = frequency, counted_ns
+            self.ghosts[key] = frequency, last_ns
 
 
 class IndexMachine(RuleBasedStateMachine):
@@ -168,7 +167,7 @@ class IndexMachine(RuleBasedStateMachine):
         self.index.insert(key, parent, depth, self.now_ns)
         self.model.sequence += 1
         frequency = self.model.counted(self.model.ghosts.pop(key, None), self.now_ns)
-        self.model.chunks[key] = Chunk(parent, depth, frequency, self.now_ns, self.now_ns, self.model.sequence)
+        self.model.chunks[key] = Chunk(parent, depth, frequency, self.now_ns, self.model.sequence)
 
     @rule(data=st.data())
     def end(self, data: st.DataObject) -> None:
@@ -182,10 +181,9 @@ class IndexMachine(RuleBasedStateMachine):
             if chunk is None:
                 continue
             if key not in brought:
-                chunk.frequency = self.model.counted((chunk.frequency, chunk.counted_ns), self.now_ns)
-                chunk.counted_ns = self.now_ns
+                chunk.frequency = self.model.counted((chunk.frequency, chunk.last_ns), self.now_ns)
             self.model.sequence += 1
-            chunk.recency_ns, chunk.sequence = self.now_ns, self.model.sequence
+            chunk.last_ns, chunk.sequence = self.now_ns, self.model.sequence
 
     @rule(data=st.data(), n=st.integers(1, 6))
     def copies_end(self, data: st.DataObject, n: int) -> None:

@@ -7,6 +7,8 @@ and when each request ends. A manager is led through it with synchronous copies;
 from __future__ import annotations
 
 from dataclasses import dataclass
+from time import perf_counter
+from types import SimpleNamespace
 from typing import Any
 
 from autotune.sim.vllm_decisions import VllmDecisions
@@ -39,6 +41,38 @@ class ManualTime:
     def __call__(self) -> int:
         """The time that was set."""
         return self.now_ns
+
+
+class Stopwatch:
+    """Sums up the seconds that a manager's methods take."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def around(self, manager: Any) -> Any:
+        """The manager, with every method that the script calls timed."""
+        timed = SimpleNamespace()
+        for name in (
+            "on_new_request",
+            "prepare_load",
+            "complete_load",
+            "prepare_store",
+            "complete_store",
+            "on_request_finished",
+            "on_schedule_end",
+            "lookup",
+        ):
+            setattr(timed, name, self._timed(getattr(manager, name)))
+        return timed
+
+    def _timed(self, method: Any) -> Any:
+        def call(*args: Any) -> Any:
+            began = perf_counter()
+            answer = method(*args)
+            self.seconds += perf_counter() - began
+            return answer
+
+        return call
 
 
 def key_of(block: int) -> bytes:

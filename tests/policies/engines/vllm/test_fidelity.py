@@ -113,7 +113,7 @@ def test_engine_decides_as_simulated(conversation: Trace, policy: PolicySpec, ti
 
 @pytest.mark.parametrize("timing", Timing)
 def test_lru_is_vllms_own(conversation: Trace, timing: Timing) -> None:
-    """vLLM's own manager with its own LRU hits, stores and evicts exactly what the simulator's LRU does."""
+    """The manager and the LRU of vLLM itself hit, store and evict exactly what the simulator's LRU does."""
     from call_script import ManualTime, lead_through
     from vllm.v1.kv_offload.cpu.manager import CPUOffloadingManager
 

@@ -17,60 +17,15 @@ from collections.abc import Collection, Iterable, Sequence
 from heapq import heapify, heappop, heappush, heapreplace
 
 from autotune.core.types import Admission
+from autotune.core.units import NS_PER_S
 from autotune_policies.engines.live.ghosts import GhostEntries
 from autotune_policies.engines.live.ranks import Ranks
+from autotune_policies.engines.live.resident import Entry, Key, Resident
 from autotune_policies.engines.live.rules import HostRules
-
-Key = bytes
-Entry = tuple[int, int, Key]
+from autotune_policies.engines.live.swap import RuleSwap
 
 _SLACK = 64
 _FIRST_OUT = -(2**62)
-
-
-class Resident:
-    """A chunk on the host, and its place in the order.
-
-    Attributes:
-        parent: The chunk that it continues, resident or not; ``None`` for the first of a prompt.
-        depth: Position in its chain, in chunks.
-        children: Residents that continue it.
-        evictable: Whether it is resident and no copy from or to it is in flight.
-        frequency: Decayed accesses at ``last_ns``.
-        last_ns: Time of the last access or renewal.
-        rank: What it is ordered by, as of then.
-        sequence: Number of that access; breaks ties.
-        version: Version of the rules that ``rank`` was computed by.
-        entry: Its live heap entry, at most ``(rank, sequence)``; ``None`` while it is no candidate.
-        next_entry: Its entry under rules that are being prepared.
-    """
-
-    __slots__ = (
-        "children",
-        "depth",
-        "entry",
-        "evictable",
-        "frequency",
-        "last_ns",
-        "next_entry",
-        "parent",
-        "rank",
-        "sequence",
-        "version",
-    )
-
-    def __init__(self, parent: Key | None, depth: int, children: int, frequency: float, now_ns: int) -> None:
-        self.parent = parent
-        self.depth = depth
-        self.children = children
-        self.evictable = False
-        self.frequency = frequency
-        self.last_ns = now_ns
-        self.rank = 0
-        self.sequence = 0
-        self.version = 0
-        self.entry: Entry | None = None
-        self.next_entry: Entry | None = None
 
 
 class HostIndex:
@@ -393,6 +348,16 @@ class HostIndex:
         frequency = 1.0 if ghost is None else self._ranks.counted(ghost[0], ghost[1], now_ns)
         return self._ranks.rank_ns(now_ns, frequency, depth)
 
+    # What is known
+
+    def usage(self, key: Key, now_ns: int) -> tuple[float, float] | None:
+        """Accesses with one more now, decayed, and seconds since the last; ``None`` where nothing is remembered."""
+        resident = self.residents.get(key)
+        known = (resident.frequency, resident.last_ns) if resident is not None else self.ghosts.get(key)
+        if known is None:
+            return None
+        return self._ranks.counted(known[0], known[1], now_ns), (now_ns - known[1]) / NS_PER_S
+
     # New rules
 
     def begin_swap(self, rules: HostRules) -> None:
@@ -427,55 +392,3 @@ class HostIndex:
         resident.version = self._version
         resident.rank = self._ranks.rank_ns(resident.last_ns, resident.frequency, resident.depth)
         resident.entry, resident.next_entry = resident.next_entry, None
-
-
-class RuleSwap:
-    """The order under new rules, prepared beside the old one in slices so that no scheduler step is held up.
-
-    Residents that change while it goes on are ranked once more before it ends.
-
-    Args:
-        residents: The residents, live.
-        rules: New rules.
-        ranks: Their arithmetic.
-    """
-
-    def __init__(self, residents: dict[Key, Resident], rules: HostRules, ranks: Ranks) -> None:
-        self.rules = rules
-        self.ranks = ranks
-        self.heap: list[Entry] = []
-        self._residents = residents
-        self._waiting = (
-            list(dict.keys(residents)) if rules.leaf_only else []
-        )  # without its order that is 10 times faster
-        self._changed: dict[Key, Resident] = {}
-
-    def changed(self, key: Key, resident: Resident) -> None:
-        """Something about a resident changed: what was prepared for it is void."""
-        if self.rules.leaf_only:
-            resident.next_entry = None
-            self._changed[key] = resident
-
-    def advance(self, n: int) -> int:
-        """Rank up to ``n`` residents; returns how many are left.
-
-        At the end at least half of what changed meanwhile is done in one go, so that it ends whatever the load.
-        """
-        waiting = self._waiting
-        if waiting:
-            for _ in range(min(n, len(waiting))):
-                self._prepare(waiting.pop())
-        else:
-            for _ in range(min(len(self._changed), max(n, len(self._changed) // 2))):
-                self._prepare(self._changed.popitem()[0])
-        return len(waiting) + len(self._changed)
-
-    def _prepare(self, key: Key) -> None:
-        resident = self._residents.get(key)
-        if resident is None:
-            return
-        resident.next_entry = None
-        if resident.evictable and not resident.children:
-            rank = self.ranks.rank_ns(resident.last_ns, resident.frequency, resident.depth)
-            resident.next_entry = entry = (rank, resident.sequence, key)
-            heappush(self.heap, entry)

@@ -9,11 +9,12 @@ from autotune.core.costs import CostProfile
 from autotune.core.decide.rank import value_term_ns
 from autotune.core.decide.value import prefill_s
 from autotune.core.errors import PolicyError
-from autotune.core.policy import PolicyDocument, document_hash
+from autotune.core.policy import PolicyDocument, Prices, document_hash
 from autotune.core.policy.rank import RankKnobs
 from autotune.core.types import Admission, StoreMode, Tier
 
 _FIRST_TERMS = 64
+_UNKNOWN = Prices()
 _TRACKED_CHUNKS = 64_000  # Source: vLLM 0.32, v1/kv_offload/cpu/manager.py, max_tracker_size
 
 
@@ -32,7 +33,7 @@ class HostRules:
         store_mode: When copies come from the device.
         min_load_tokens: Shortest run that is loaded; 0 = as the costs decide.
         costs: What recompute and transfer cost; ``None`` where nothing is known.
-        price_s_per_byte: Price of a byte on the host; ``None`` where it was not measured.
+        prices: What a byte is worth, and how often chunks come back, as far as that was measured.
     """
 
     kind: str
@@ -45,7 +46,7 @@ class HostRules:
     store_mode: StoreMode = StoreMode.EAGER
     min_load_tokens: int = 0
     costs: CostProfile | None = None
-    price_s_per_byte: float | None = None
+    prices: Prices = _UNKNOWN
 
     @classmethod
     def lru(cls) -> HostRules:
@@ -74,7 +75,7 @@ class HostRules:
             store_mode=tier.store_mode,
             min_load_tokens=tier.min_load_tokens,
             costs=document.costs.profile(),
-            price_s_per_byte=document.prices.host_s_per_byte,
+            prices=document.prices,
         )
         return common if knobs is None else common._ranked(knobs)
 
@@ -92,6 +93,13 @@ class HostRules:
         if self.weight_ns == 0.0 and self.admission is Admission.TWO_HIT:
             return _TRACKED_CHUNKS
         return math.ceil(self.ghost_ratio * capacity)
+
+    def expected_s(self, frequency: float, depth: int, chunk_tokens: int) -> float | None:
+        """Seconds that a copy on the host is expected to save within one turnover; ``None`` where that is not known."""
+        probability = self.prices.reuse_probability(frequency)
+        if probability is None or self.costs is None:
+            return None
+        return probability * chunk_value_s(self.costs, depth, chunk_tokens)
 
     @property
     def leaf_only(self) -> bool:

@@ -10,7 +10,6 @@ Whatever our code raises, the request is served: the first fault ends our part f
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from vllm.distributed.kv_transfer.kv_connector.v1.offloading.metrics import OffloadingConnectorStats
@@ -19,45 +18,27 @@ from vllm.v1.kv_offload.cpu.manager import CPUOffloadingManager
 from vllm.v1.kv_offload.cpu.policies.base import CachePolicy
 
 from autotune.core.clock import monotonic_ns
-from autotune.core.types import Admission
+from autotune.core.types import Admission, Tier
 from autotune.core.units import NS_PER_S
 from autotune_policies.engines.live.index import HostIndex
 from autotune_policies.engines.live.rules import HostRules
 from autotune_policies.engines.live.settings import EngineSettings
 from autotune_policies.engines.live.source import EngineFacts, PolicyOutcome, PolicySource
 from autotune_policies.engines.vllm import compat
+from autotune_policies.engines.vllm.device import DeviceRules
 from autotune_policies.engines.vllm.facts import PoolFacts
+from autotune_policies.engines.vllm.features import TransferReport
 from autotune_policies.engines.vllm.groups import GROUP_BYTES, ChunkGroups
 from autotune_policies.engines.vllm.metrics import HostLookup, PolicyCounters, RefusalReason
 from autotune_policies.engines.vllm.policy import RankCachePolicy
+from autotune_policies.engines.vllm.seams import Feature
+from autotune_policies.engines.vllm.trail import RequestTrail, by_group
+from autotune_policies.engines.vllm.witness import FinishedRequest, Witness
 
 logger = init_logger("vllm.kv_autotune")
 
 RERANKED_PER_STEP = 512
 _MAX_REQUESTS = 65_536
-
-
-@dataclass(slots=True)
-class RequestTrail:
-    """What one request has shown of its chain so far.
-
-    Attributes:
-        tips: Per group suffix, the deepest chunk seen and its depth.
-        starts: Depth of the first chunk of each offer, where the engine does not tell; an offer may be repeated.
-        used: Chunks that it loaded or that it offered, in order, for engines that do not report them at its end.
-        brought: Those of them that it brought in.
-        refused: Chunks that were refused and remembered, each once.
-        missed: Missing chunks that were counted.
-        loaded: Loaded chunks that were counted.
-    """
-
-    tips: dict[bytes, tuple[bytes, int]] = field(default_factory=dict)
-    starts: dict[bytes, int] = field(default_factory=dict)
-    used: list[bytes] = field(default_factory=list)
-    brought: set[bytes] = field(default_factory=set)
-    refused: set[bytes] = field(default_factory=set)
-    missed: int = 0
-    loaded: int = 0
 
 
 class PolicyManager:
@@ -91,7 +72,9 @@ class PolicyManager:
         chunk_tokens = min(group.chunk_tokens for group in facts.groups)
         index = HostIndex(facts.n_chunks, chunk_tokens, HostRules.lru())
         self._policy = self._ordered = RankCachePolicy(facts.n_chunks, index, self.groups, self._on_fault, now_ns)
+        self._device_rules: DeviceRules | None = None
         self._source = PolicySource(settings.policy_file, _engine_facts(facts))
+        self._witness = Witness(settings, facts, self.counters, now_ns)
         self._free_chunks = compat.free_chunks(self)
         self._hears_of_ends = hasattr(CachePolicy, "on_request_finished")  # from vLLM 0.31 on
         self.follow_policy()
@@ -104,6 +87,11 @@ class PolicyManager:
         """Rules in force; plain LRU after a fault."""
         index = self._ordered.index
         return HostRules.lru() if index is None else index.rules
+
+    @property
+    def device_rules(self) -> DeviceRules | None:
+        """Rules in force on the device; ``None`` = the device's own order."""
+        return None if self._ordered.index is None else self._device_rules
 
     @property
     def index(self) -> HostIndex | None:
@@ -134,6 +122,7 @@ class PolicyManager:
             rules = HostRules.lru() if change.document is None else HostRules.of(change.document)
             self.counters.reloads += 1
             self.counters.set_policy(rules.kind, change.policy_hash)
+            self._device_rules = None if change.document is None else DeviceRules.of(change.document)
             index.begin_swap(rules)
 
     def _obey_at_once(self) -> None:
@@ -165,8 +154,11 @@ class PolicyManager:
             counters.lookups[HostLookup.HIT] += 1
         counters.lookup_chunks[HostLookup.HIT] += max(0, len(keys) - trail.loaded)
         trail.loaded = max(trail.loaded, len(keys))
-        for key in _last_of_each_group(keys):
-            trail.tips[key[-GROUP_BYTES:]] = key, index.residents[key].depth
+        if self._witness.records and Tier.HOST not in trail.known:
+            trail.known[Tier.HOST] = self._witness.features(index, keys[0])
+        self._witness.load_decided(index, keys, None)
+        for suffix, run in by_group(keys):
+            trail.tips[suffix] = run[-1], index.residents[run[-1]].depth
         if not self._hears_of_ends:
             trail.used.extend(keys)
 
@@ -204,6 +196,7 @@ class PolicyManager:
         lineage = self._lineage(keys, req_context, trail)
         if not missing:
             return ()
+        self._note_known(index, keys, missing, trail)
         self._ordered.lineage = lineage
         index.protected_parent = lineage[missing[0]][0] if index.rules.leaf_only else None
         if index.rules.admission is Admission.ALL:
@@ -216,12 +209,26 @@ class PolicyManager:
         get = self._ordered.get
         return [key for key in keys if (chunk := get(key)) is None or chunk.is_ready]
 
+    def _note_known(
+        self, index: HostIndex, keys: Sequence[bytes], missing: Sequence[bytes], trail: RequestTrail
+    ) -> None:
+        """What is known of the offered runs before anything is decided, and how many chunks the host lacked."""
+        if self._witness.records:
+            if None not in trail.known:
+                trail.known[None] = self._witness.features(index, missing[0])
+            if keys[0] is not missing[0] and Tier.DEVICE not in trail.known:
+                trail.known[Tier.DEVICE] = self._witness.features(index, keys[0])
+        if not trail.loaded and not trail.missed:
+            self.counters.lookups[HostLookup.MISS] += 1
+        self.counters.lookup_chunks[HostLookup.MISS] += max(0, len(missing) - trail.missed)
+        trail.missed = max(trail.missed, len(missing))
+
     def _lineage(
         self, keys: Sequence[bytes], req_context: Any, trail: RequestTrail
     ) -> dict[bytes, tuple[bytes | None, int]]:
         """Parent and depth of every offered chunk. Within a group an offer is in prefix order."""
         lineage: dict[bytes, tuple[bytes | None, int]] = {}
-        for suffix, run in _by_group(keys):
+        for suffix, run in by_group(keys):
             tip, tip_depth = trail.tips.get(suffix, (None, -1))
             depth = self._depth_of_first(run[0], suffix, req_context, trail, tip_depth)
             parent = tip if tip_depth == depth - 1 else None
@@ -268,6 +275,7 @@ class PolicyManager:
         counters.evictions += len(output.evicted_keys)
         if not self._hears_of_ends:
             trail.brought.update(output.keys_to_store)
+        self._witness.offered(index, output.keys_to_store, output.evicted_keys, refused)
         new = [key for key in reversed(refused) if key not in trail.refused]
         if new:
             trail.refused.update(new)
@@ -296,20 +304,54 @@ class PolicyManager:
             trail.used.clear()
             trail.brought.clear()
             trail.tips.clear()
+        self._witness.reset()
+
+    def shutdown(self) -> None:
+        """The engine stops."""
+        super().shutdown()  # type: ignore[misc]
+        self._witness.close()
 
     def get_stats(self) -> Any:
         """Series of vLLM and of ours since the last call."""
         stats = super().get_stats()  # type: ignore[misc]
         if stats is None:
             stats = OffloadingConnectorStats()
+        if not compat.is_usable(Feature.METRICS):
+            return stats
         index, counters = self._ordered.index, self.counters
         counters.resident_chunks = len(self._ordered)
+        self._witness.count_lost()
         if index is not None:
             counters.ghost_entries = len(index.ghosts)
             counters.ghost_hits += index.ghosts.hits
             index.ghosts.hits = 0
         counters.drain(stats)
         return stats
+
+    # What the connector tells
+
+    def note_prefix(self, req_context: Any, key: bytes, end_tokens: int) -> None:
+        """The chunk before those that are offered under this context next, and the tokens up to its end."""
+        suffix = key[-GROUP_BYTES:]
+        self._trail(req_context).tips[suffix] = key, end_tokens // self.groups.chunk_tokens[suffix] - 1
+
+    def note_full_attention(self, groups: Collection[int]) -> None:
+        """Which groups have full attention, where the engine tells its connector only."""
+        self.groups.tell_full_attention(groups)
+
+    def note_ended(self, req_id: str, request: FinishedRequest) -> None:
+        """A request has ended; told before :meth:`on_request_finished`."""
+        trail = self._trails.get(req_id)
+        self._witness.finished(request, trail.known if trail is not None else {})
+
+    def note_load_refused(self, keys: Sequence[bytes], reason: str) -> None:
+        """A run that the host holds is computed again."""
+        if self._ordered.index is not None:
+            self._witness.load_decided(self._ordered.index, keys, reason)
+
+    def note_transfer(self, report: TransferReport) -> None:
+        """Copies have finished."""
+        self._witness.transferred(report.is_load, report.n_bytes, report.seconds)
 
     # Helpers
 
@@ -333,18 +375,3 @@ class AutotuneOffloadingManager(PolicyManager, CPUOffloadingManager):
 
 def _engine_facts(facts: PoolFacts) -> EngineFacts:
     return EngineFacts("vllm", facts.engine_version, (facts.model,), facts.kv_bytes_per_token)
-
-
-def _by_group(keys: Sequence[bytes]) -> list[tuple[bytes, Sequence[bytes]]]:
-    """An offer cut into its groups; nearly always there is one."""
-    first = keys[0][-GROUP_BYTES:]
-    if first == keys[-1][-GROUP_BYTES:]:
-        return [(first, keys)]
-    groups: dict[bytes, list[bytes]] = {}
-    for key in keys:
-        groups.setdefault(key[-GROUP_BYTES:], []).append(key)
-    return list(groups.items())
-
-
-def _last_of_each_group(keys: Sequence[bytes]) -> list[bytes]:
-    return [run[-1] for _, run in _by_group(keys)] if keys else []

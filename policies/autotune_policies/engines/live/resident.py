@@ -1,0 +1,51 @@
+"""A chunk on the host, as the index keeps it."""
+
+from __future__ import annotations
+
+Key = bytes
+Entry = tuple[int, int, Key]  # rank, sequence, chunk
+
+
+class Resident:
+    """A chunk on the host, and its place in the order.
+
+    Attributes:
+        parent: The chunk that it continues, resident or not; ``None`` for the first of a prompt.
+        depth: Position in its chain, in chunks.
+        children: Residents that continue it.
+        evictable: Whether it is resident and no copy from or to it is in flight.
+        frequency: Decayed accesses at ``last_ns``.
+        last_ns: Time of the last access or renewal.
+        rank: What it is ordered by, as of then.
+        sequence: Number of that access; breaks ties.
+        version: Version of the rules that ``rank`` was computed by.
+        entry: Its live heap entry, at most ``(rank, sequence)``; ``None`` while it is no candidate.
+        next_entry: Its entry under rules that are being prepared.
+    """
+
+    __slots__ = (
+        "children",
+        "depth",
+        "entry",
+        "evictable",
+        "frequency",
+        "last_ns",
+        "next_entry",
+        "parent",
+        "rank",
+        "sequence",
+        "version",
+    )
+
+    def __init__(self, parent: Key | None, depth: int, children: int, frequency: float, now_ns: int) -> None:
+        self.parent = parent
+        self.depth = depth
+        self.children = children
+        self.evictable = False
+        self.frequency = frequency
+        self.last_ns = now_ns
+        self.rank = 0
+        self.sequence = 0
+        self.version = 0
+        self.entry: Entry | None = None
+        self.next_entry: Entry | None = None

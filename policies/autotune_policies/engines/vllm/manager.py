@@ -190,7 +190,10 @@ class PolicyManager:
     def _refused(
         self, index: HostIndex, keys: Sequence[bytes], req_context: Any, trail: RequestTrail, now_ns: int
     ) -> Sequence[bytes]:
-        """What of an offer the policy refuses; parents and depths of the rest are told to the cache policy."""
+        """What of an offer the policy refuses; parents and depths of the rest are told to the cache policy.
+
+        An offer may be repeated. What the request was refused before stays refused, for its own asking proves nothing.
+        """
         residents = index.residents
         missing = [key for key in keys if key not in residents]
         lineage = self._lineage(keys, req_context, trail)
@@ -201,7 +204,8 @@ class PolicyManager:
         index.protected_parent = lineage[missing[0]][0] if index.rules.leaf_only else None
         if index.rules.admission is Admission.ALL:
             return ()
-        candidates = [(key, lineage[key][1]) for key in missing]
+        n_open = next((i for i, key in enumerate(missing) if key in trail.refused), len(missing))
+        candidates = [(key, lineage[key][1]) for key in missing[:n_open]]
         return missing[index.admit(candidates, self._free_chunks(), set(keys), now_ns) :]
 
     def _not_arriving(self, keys: Sequence[bytes]) -> list[bytes]:

@@ -151,8 +151,8 @@ class PolicySource:
             document = parse(decode(content, PolicyError, MAX_POLICY_BYTES))
             check_match(document, self._engine)
             read = _reckon(document, now_ns, self._clock.utc_now())
-        except Exception as fault:  # whatever the bytes provoke: what was in force is still good
-            return self._change(PolicyOutcome.REJECTED, f"{path}: {_in_short(fault)}")
+        except AutotuneError as error:
+            return self._change(PolicyOutcome.REJECTED, f"{path}: {_in_short(error)}")
         if read.deadline_ns is not None and read.deadline_ns <= now_ns:
             return self._put_in_force(_for_good(read.fallback), PolicyOutcome.LEASE_EXPIRED, _lapse(read))
         return self._put_in_force(read, PolicyOutcome.NEW_POLICY, f"read from {path}")

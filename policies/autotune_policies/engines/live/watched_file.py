@@ -93,11 +93,14 @@ class WatchedFile:
     def _read(self) -> tuple[bytes, _Identity]:
         # Without O_NONBLOCK a FIFO that has no writer would hold the caller up for ever.
         descriptor = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(descriptor, "rb") as file:
-            status = os.fstat(file.fileno())
+        try:
+            status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
-                raise PolicyError("a policy must be a regular file", got=f"another kind at {self.path}")
-            content = file.read(MAX_POLICY_BYTES + 1)
+                raise PolicyError("a policy must be a regular file", got=stat.filemode(status.st_mode))
+            with os.fdopen(descriptor, "rb", closefd=False) as file:
+                content = file.read(MAX_POLICY_BYTES + 1)
+        finally:
+            os.close(descriptor)
         if len(content) > MAX_POLICY_BYTES:
             raise PolicyError(f"a policy for an engine holds at most {MAX_POLICY_BYTES} bytes", got="more")
         return content, _Identity.of(status)

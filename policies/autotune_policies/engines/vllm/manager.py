@@ -114,10 +114,8 @@ class PolicyManager:
     def _take(self, index: HostIndex, change: Any) -> None:
         log = logger.warning if change.outcome.is_trouble else logger.info
         log("kv-autotune: %s", change)
-        if change.outcome.is_trouble and change.outcome is not PolicyOutcome.LEASE_EXPIRED:
-            self.counters.reload_errors += 1
-        if change.outcome is PolicyOutcome.LEASE_EXPIRED:
-            self.counters.leases_expired += 1
+        self.counters.reload_errors += change.outcome is PolicyOutcome.REJECTED
+        self.counters.leases_expired += change.outcome is PolicyOutcome.LEASE_EXPIRED
         if change.outcome.changes_rules:
             rules = HostRules.lru() if change.document is None else HostRules.of(change.document)
             self.counters.reloads += 1

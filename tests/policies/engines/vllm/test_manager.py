@@ -132,9 +132,7 @@ def lru_document() -> PolicyDocument:
 def with_admission(admission: Admission) -> PolicyDocument:
     """The example document with another admission on the host."""
     document = example_document()
-    if document.tiers.host is None:
-        raise AssertionError("the example has a host")
-    host = document.tiers.host.model_copy(update={"admission": admission})
+    host = StoredTier(policy="rank", admission=admission)
     return document.model_copy(update={"tiers": document.tiers.model_copy(update={"host": host})})
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from autotune.core.policy import StoredTier
 from autotune.core.types import Admission
 from autotune.export import render
 from autotune.testing.documents import example_document
@@ -23,7 +22,7 @@ def key(chain: int, depth: int) -> bytes:
 
 
 def stock_manager(monkeypatch: pytest.MonkeyPatch, policy_file: Path | None) -> Any:
-    """vLLM's own manager, with our cache policy by module path as a user would name it."""
+    """The manager of vLLM itself, with our cache policy by module path as a user would name it."""
     from vllm.v1.kv_offload.cpu.manager import CPUOffloadingManager
 
     monkeypatch.delenv("KV_AUTOTUNE_POLICY", raising=False)

@@ -164,8 +164,9 @@ def managers(capacity: int, block_tokens: int) -> dict[str, Callable[[], Any]]:
         groups = (GroupFacts(0, block_tokens, full_attention=True),)
         facts = PoolFacts("llama-3.1-8b", "0.32.0", capacity, 1 << 26, groups, 131072, 131072)
         manager = AutotuneOffloadingManager(capacity, facts=facts, settings=EngineSettings())
-        manager.index.begin_swap(rules)
-        while manager.index.advance_swap(1000):
+        index: Any = manager.index
+        index.begin_swap(rules)
+        while index.advance_swap(1000):
             pass
         return manager
 

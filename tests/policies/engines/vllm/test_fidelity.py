@@ -51,8 +51,9 @@ def our_manager(time: Any, rules: Any, block_tokens: int) -> Any:
     groups = (GroupFacts(0, block_tokens, full_attention=True),)
     facts = PoolFacts("llama-3.1-8b", "0.32.0", HOST_BLOCKS, 1 << 26, groups, 131072, 131072)
     manager = AutotuneOffloadingManager(HOST_BLOCKS, facts=facts, settings=EngineSettings(), now_ns=time)
-    manager.index.begin_swap(rules)
-    while manager.index.advance_swap(1000):
+    index: Any = manager.index
+    index.begin_swap(rules)
+    while index.advance_swap(1000):
         pass
     return manager
 

@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -16,6 +17,13 @@ settings.register_profile("fuzz", deadline=None, derandomize=False, max_examples
 settings.load_profile("tests")
 
 _OWN_TARGET = {"slow": "make test-slow", "fuzz": "make fuzz", "benchmark": "make bench"}
+# 'make test' names the environment in which it runs the tests of engines after these.
+_WHERE_ENGINES_ARE = (
+    f"run next, in {os.environ['ENGINE_TESTS_NEXT']}"
+    if os.environ.get("ENGINE_TESTS_NEXT")
+    else "which this environment lacks"
+)
+_SOURCES = Path(os.environ.get("VLLM_SOURCES") or Path(__file__).parents[1] / ".vllm-sources")
 _LEFT_OUT = pytest.StashKey[Counter[str]]()
 
 
@@ -41,6 +49,10 @@ def _reasons(item: pytest.Item, marks_chosen: bool) -> Iterator[str]:
     for mark in item.iter_markers("engine"):
         missing = [module for module in mark.args if find_spec(module) is None]
         if missing:
-            yield f"need {', '.join(missing)}, which this environment lacks"
+            yield f"need {', '.join(missing)}, {_WHERE_ENGINES_ARE}"
+    for mark in item.iter_markers("engine_sources"):
+        missing = [version for version in mark.args if not (_SOURCES / version).is_dir()]
+        if missing:
+            yield f"need the sources of vLLM {', '.join(missing)}, see 'make vllm-sources'"
     if not marks_chosen:
         yield from (f"{mark}, see '{target}'" for mark, target in _OWN_TARGET.items() if item.get_closest_marker(mark))

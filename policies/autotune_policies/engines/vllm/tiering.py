@@ -59,11 +59,11 @@ def tiering_manager(spec: Any) -> Any:
     region = SharedOffloadRegion(
         engine_id, compat.pool_chunks(spec), None, compat.chunk_bytes(spec), spec.cpu_page_size_per_worker
     )
-    built: list[Any] = []
+    facts, built = pool_facts(spec), list[Any]()
     try:
         primary = AutotunePrimaryTier(
-            facts=pool_facts(spec),
-            settings=spec.settings,
+            facts=facts,
+            settings=spec.settings.for_rank(facts.data_parallel_rank),
             mmap_region=region,
             **compat.manager_arguments(spec, CPUPrimaryTierOffloadingManager),
         )

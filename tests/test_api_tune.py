@@ -13,7 +13,7 @@ from autotune.core.errors import AutotuneError, ConfigError, SearchError, Simula
 from autotune.core.policy import parse
 from autotune.core.settings import Settings
 from autotune.core.trace import Trace
-from autotune.core.types import StoreMode, Timing
+from autotune.core.types import EngineSemantics, StoreMode, Timing
 from autotune.search.knob import Knob
 from autotune.search.result import TuneResult
 from autotune.search.space import load_space
@@ -67,6 +67,7 @@ def test_the_promise_comes_true(tuned: TuneResult, trace: Trace) -> None:
         ({"device_blocks": 300, "host_blocks": 1500}, {"store_mode": StoreMode.LAZY, "full_blocks": True}),
         ({"device_blocks": 300, "host_blocks": 1500}, {"store_mode": StoreMode.EXCLUSIVE}),
         ({"device_blocks": 500, "host_blocks": 1500}, {"timing": Timing.SERVICE}),
+        ({"device_blocks": 300, "host_blocks": 1500}, {"engine": EngineSemantics.VLLM_0_32}),
     ],
 )
 def test_the_promise_comes_true_in_every_mode(trace: Trace, sizes: dict[str, int], simulation: dict[str, Any]) -> None:

@@ -37,6 +37,18 @@ DiskBlocks = Annotated[int | None, typer.Option("--disk-blocks", help="The same 
 LinkGbPerS = Annotated[
     float | None, typer.Option("--link-gb-per-s", help="Host link in GB/s, both directions; else the profile's.")
 ]
+Engine = Annotated[
+    str | None,
+    typer.Option(
+        "--engine",
+        metavar="canonical|vllm|vllm-0.32",
+        help="By whose rules the host works; vllm: those of the newest vLLM known here, on full blocks.",
+    ),
+]
+Scenario = Annotated[
+    str | None,
+    typer.Option("--scenario", metavar="NAME|FILE", help="Kind of traffic, such as long-chat: load and settings."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
 
 

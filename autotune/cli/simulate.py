@@ -44,6 +44,7 @@ def simulate(
     full_blocks: Annotated[
         bool, typer.Option("--full-blocks", help="Drop partial tail blocks, always recompute one token, as engines do.")
     ] = False,
+    engine: options.Engine = None,
     servers: Annotated[int | None, typer.Option("--servers", help="Prefill servers, for TTFT.")] = None,
     time_scale: Annotated[float | None, typer.Option("--time-scale", help="Factor on arrival times, for TTFT.")] = None,
     measure_from: Annotated[
@@ -78,6 +79,7 @@ def simulate(
         store=store,
         timing=timing,
         full_blocks=full_blocks,
+        engine=engine,
         measure_from_s=options.measured_from_s(measure_from, loaded.span_s),
         queue=api.queue_settings(queue),
         require_ttft=bool(queue),
@@ -108,6 +110,7 @@ def as_object(outcome: Simulation) -> dict[str, object]:
         "host_blocks": host,
         "disk_blocks": disk,
         "block_bytes": outcome.cache.block_bytes,
+        "engine": str(outcome.cache.config.semantics),
         "measured_from_request": outcome.measured[0],
     }
 

@@ -50,6 +50,7 @@ def tune(
     full_blocks: Annotated[
         bool | None, typer.Option("--full-blocks/--partial-blocks", help="Whether partial tail blocks are dropped.")
     ] = None,
+    engine: options.Engine = None,
     servers: Annotated[int | None, typer.Option("--servers", help="Prefill servers, for TTFT.")] = None,
     time_scale: Annotated[float | None, typer.Option("--time-scale", help="Factor on arrival times, for TTFT.")] = None,
     workers: Annotated[
@@ -94,6 +95,7 @@ def tune(
             "store_mode": store,
             "timing": timing,
             "full_blocks": full_blocks,
+            "engine": engine,
         },
         queue={"servers": servers, "time_scale": time_scale},
         trace={"on_error": on_error},

@@ -7,9 +7,9 @@ caller first reports all touches and insertions, deepest block first, and then e
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Protocol, runtime_checkable
 
 NEVER = 2**62
 
@@ -85,9 +85,18 @@ class EvictionPolicy(ABC):
     :meth:`admits` and then either :meth:`insert` or :meth:`refuse`; afterwards :meth:`evict` while the tier is over
     its capacity. Where the nearer tier hands its victims down, :meth:`refuse` reports accesses to blocks that lie
     elsewhere, :meth:`demote` brings a victim in and :meth:`remove` takes out a block that moved up.
+
+    Engines that make room before they store call in another order: :meth:`on_store_miss` for what they are about to
+    bring in, :meth:`evict` until that fits, :meth:`insert`; and at the end of the request :meth:`renew` for what it
+    brought in and :meth:`touch` for what it found.
+
+    Attributes:
+        name: Name in the entry-point group ``autotune.policies``.
+        leaf_only: Whether a block stays as long as a resident block continues it.
     """
 
     name: ClassVar[str]
+    leaf_only: bool = False
 
     def __init__(self, context: TierContext) -> None:
         self.context = context
@@ -103,6 +112,13 @@ class EvictionPolicy(ABC):
     @abstractmethod
     def touch(self, access: BlockAccess) -> None:
         """A resident block was used."""
+
+    def renew(self, access: BlockAccess) -> None:
+        """The request that brought a resident block in goes on: it is as recent as this, but was not used again."""
+        self.touch(access)
+
+    def on_store_miss(self, accesses: Sequence[BlockAccess]) -> None:  # noqa: B027  most policies learn nothing of it
+        """These missing blocks, in prefix order, are about to come in, and room will be made for them first."""
 
     def admits(self, access: BlockAccess) -> bool:
         """Whether a missing block may become resident; must not change any state."""
@@ -130,3 +146,20 @@ class EvictionPolicy(ABC):
     @abstractmethod
     def remove(self, block: int) -> None:
         """Forget a resident block that the tier gave up for a reason other than space."""
+
+
+@runtime_checkable
+class MarginalAdmission(Protocol):
+    """What a policy offers to a caller that must know before it copies whether a block outranks the next victim.
+
+    Attributes:
+        admits_marginally: Whether such a caller has to ask.
+    """
+
+    admits_marginally: bool
+
+    def rank_on_arrival(self, access: BlockAccess) -> int:
+        """Rank that a missing block would have if it came in now; changes no state."""
+
+    def next_victim_rank(self, pinned: Callable[[int], bool]) -> int | None:
+        """Rank of the block that :meth:`EvictionPolicy.evict` would choose; None if none may leave."""

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from autotune.core.errors import ConfigError
 from autotune.core.strict_yaml import parse_mapping, read_text
-from autotune.core.types import StoreMode, Timing
+from autotune.core.types import EngineSemantics, StoreMode, Timing
 from autotune.core.validation import Strict, validate
 
 OpenFrac = Annotated[float, Field(gt=0.0, lt=1.0)]
@@ -39,6 +39,12 @@ class SimulationSettings(Strict):
         default=False,
         description="Whether partial blocks at the end of a prompt are left out, as engines do; false counts them as "
         "the trace has them.",
+    )
+    engine: EngineSemantics = Field(
+        default=EngineSemantics.CANONICAL,
+        description="By whose rules the host tier works: canonical (blocks come in when their request ends), or "
+        "vllm-0.32 (as vLLM's offloading offers, stores and evicts chunks; eager stores, full blocks). 'vllm' means "
+        "the newest version known here.",
     )
     store_mode: StoreMode = Field(
         default=StoreMode.EAGER,

@@ -45,6 +45,21 @@ class Timing(StrEnum):
     SERVICE = "service"
 
 
+class EngineSemantics(StrEnum):
+    """By whose rules the host tier of a simulated engine is looked up, filled and refreshed.
+
+    ``CANONICAL``: those of :mod:`autotune.sim`, with golden counts. ``VLLM_0_32``: those of vLLM 0.32's offloading
+    connector and host manager, call by call. ``"vllm"`` names the newest version of vLLM that is known here.
+    """
+
+    CANONICAL = "canonical"
+    VLLM_0_32 = "vllm-0.32"
+
+    @classmethod
+    def _missing_(cls, value: object) -> EngineSemantics | None:
+        return cls.VLLM_0_32 if value == "vllm" else None
+
+
 class Admission(StrEnum):
     """Which missing blocks a tier accepts.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from autotune.core.policy import Provenance, document_hash
+from autotune.core.policy import Provenance, SimulationFacts, document_hash
 from autotune.core.units import GB, MS_PER_S
 from autotune.report.columns import baseline_row, chosen_row
 from autotune.report.formats import ABSENT, duration, gib, number, with_percent
@@ -104,10 +104,15 @@ def _recorded_facts(provenance: Provenance) -> Facts:
         ("reader options", options),
         ("rows left out", skipped),
         ("sampler and seed", f"{provenance.sampler}, seed {provenance.seed}"),
-        ("simulation", f"{simulation.timing} timing, {'full blocks only' if simulation.full_blocks else 'all blocks'}"),
+        ("simulation", _simulation(simulation)),
         ("packages", ", ".join(f"{package.name} {package.version}" for package in provenance.packages)),
     ]
     return tuple((name, value) for name, value in facts if value)
+
+
+def _simulation(facts: SimulationFacts) -> str:
+    blocks = "full blocks only" if facts.full_blocks else "all blocks"
+    return f"{facts.timing} timing, {blocks}, engine {facts.engine}"
 
 
 def _gain(result: TuneResult) -> KeyFigure:

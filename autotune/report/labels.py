@@ -20,6 +20,7 @@ _POLICIES = {
     "wtinylfu": "W-TinyLFU",
     "gdsf": "GDSF",
     "two_hit": "two-hit LRU",
+    "vllm_arc": "vLLM's ARC",
     "clairvoyant_seconds": "clairvoyant by seconds",
 }
 _ADMISSIONS = {

@@ -11,13 +11,16 @@ from typing import TypeVar
 import numpy as np
 
 from autotune.core.eviction import PolicySpec
-from autotune.core.types import Tier
+from autotune.core.types import EngineSemantics, Tier
 from autotune.search.choice import Judged, Split
 from autotune.search.problem import Evaluation, with_policy
 from autotune.search.result import Curve, PolicyRow, WindowRow
 from autotune.sim.config import CacheConfig
 
-BASELINES = ("arc", "s3fifo")
+BASELINES = {
+    EngineSemantics.CANONICAL: ("arc", "s3fifo"),
+    EngineSemantics.VLLM_0_32: ("vllm_arc",),  # what that engine has besides LRU
+}
 CLAIRVOYANTS = ("clairvoyant", "clairvoyant_seconds")
 _FACTORS = (1 / 8, 1 / 4, 1 / 2, 1.0, 2.0, 4.0, 8.0)
 _WINDOWS = 40
@@ -45,7 +48,7 @@ def compare(split: Split, lru: Evaluation, contenders: dict[str, Evaluation], wo
         contenders: Evaluations on the held-out part by the name of their row, such as ``tuned``.
         workers: Threads.
     """
-    whole, names = split.whole, (*BASELINES, *CLAIRVOYANTS)
+    whole, names = split.whole, (*BASELINES[split.whole.engine.semantics], *CLAIRVOYANTS)
     engines = [with_policy(whole.engine, whole.ranked, PolicySpec(name)) for name in names]
     jobs = [partial(whole.evaluate_engine, engine, split.held_out, whole.queue) for engine in engines]
     found = dict(zip(names, in_threads(jobs, n_threads(split, workers)), strict=True))

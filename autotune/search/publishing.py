@@ -140,6 +140,7 @@ def _provenance(split: Split, judged: Judged, settings: Settings, trials: int) -
         simulation=SimulationFacts(
             timing=engine.timing,
             full_blocks=engine.full_blocks,
+            engine=engine.semantics,
             device_blocks=device,
             host_blocks=host,
             disk_blocks=disk,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autotune.core.settings import Settings
-from autotune.core.types import Timing
+from autotune.core.types import EngineSemantics, Timing
 from autotune.search.choice import Judged, Split, Verdict
 
 
@@ -27,11 +27,17 @@ def assumptions_of(split: Split, settings: Settings) -> tuple[str, ...]:
         if engine.timing is Timing.INSTANT
         else f"blocks are pinned while their request runs, {1000 * engine.itl_s:g} ms per output token"
     )
+    rules = (
+        "the simulator's canonical ones"
+        if engine.semantics is EngineSemantics.CANONICAL
+        else f"those of {engine.semantics}, each request making one offer"
+    )
     partial = "only full blocks are cached" if engine.full_blocks else "partial blocks count as the trace has them"
     return (
         f"costs: {costs.source}",
         f"timing {engine.timing}: {timing}",
         f"stores are {engine.store_mode}; {100 * costs.store_exposed_frac:g} % of their time delays requests",
+        f"the host works by {rules}",
         partial,
         f"the {split.whole.ranked.name.lower()} tier is ranked; every other tier is "
         f"{engine.device_policy.name if split.whole.ranked else engine.host_policy.name}",

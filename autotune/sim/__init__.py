@@ -16,4 +16,8 @@ A request at time t touches its blocks in prefix order:
 Policies see accesses only (:mod:`autotune.core.eviction`); which tier a policy governs is the configuration's business
 (:class:`~autotune.sim.config.CacheConfig`). :mod:`~autotune.sim.loop` is the compiled form,
 :mod:`~autotune.sim.reference` the plain one that it must equal in every count.
+
+Those are the canonical semantics, which the golden counts stand for. In vllm mode the host works by the rules of vLLM's
+offloading instead (:mod:`~autotune.sim.vllm_mode`, plainly in :mod:`~autotune.sim.vllm_reference`), so that
+:func:`~autotune.sim.vllm_decisions.vllm_decisions` tells, chunk by chunk, what an engine does.
 """

@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from autotune.core.costs import CostProfile
-from autotune.core.state import PARENT, TierState
 from autotune.core.trace import Trace
-from autotune.core.types import StoreMode, Tier, Timing
-from autotune.core.units import NS_PER_S
-from autotune.sim import columns, scan, tiers
+from autotune.core.types import EngineSemantics, Timing
+from autotune.sim import columns, tiers
 from autotune.sim.config import CacheConfig
-from autotune.sim.loop import EAGER, EXCLUSIVE, LAZY, Rules, run_instant
+from autotune.sim.loop import run_instant
+from autotune.sim.prepare import make_result, make_rules, make_tiers
 from autotune.sim.reference import ReferenceCache
 from autotune.sim.result import CacheResult
 from autotune.sim.service import run_service
-from autotune.sim.stream import (
-    chunk_parents,
-    make_stream,
-    require_distinct_blocks,
-    without_partial_blocks,
-)
-
-_STORE_CODES = {StoreMode.EAGER: EAGER, StoreMode.LAZY: LAZY, StoreMode.EXCLUSIVE: EXCLUSIVE}
+from autotune.sim.stream import make_stream, require_distinct_blocks, without_partial_blocks
+from autotune.sim.vllm_engine import run_vllm, run_vllm_plainly
 
 
 def simulate_cache(trace: Trace, config: CacheConfig, costs: CostProfile) -> CacheResult:
@@ -35,9 +27,11 @@ def simulate_cache(trace: Trace, config: CacheConfig, costs: CostProfile) -> Cac
         TraceError: the trace carries no blocks, or a request that would pin a block twice.
         PolicyError: a policy's parameters are not valid.
     """
+    if config.semantics is EngineSemantics.VLLM_0_32:
+        return run_vllm(trace, config, costs).result
     trace.require_blocks()
     if config.timing is Timing.SERVICE:
-        require_distinct_blocks(trace)
+        require_distinct_blocks(trace, "pins its blocks", "use --timing instant")
     if config.full_blocks:
         trace = without_partial_blocks(trace)
     if not all(tiers.has_compiled_twin(spec) for spec in config.policies):
@@ -58,66 +52,10 @@ def simulate_cache(trace: Trace, config: CacheConfig, costs: CostProfile) -> Cac
 
 def simulate_plainly(trace: Trace, config: CacheConfig, costs: CostProfile) -> CacheResult:
     """The same in plain Python: the reference that the compiled loop is tested against."""
+    if config.semantics is EngineSemantics.VLLM_0_32:
+        return run_vllm_plainly(trace, config, costs).result
     if config.full_blocks:
         trace = without_partial_blocks(trace)
     cache = ReferenceCache(trace, config, costs)
     cache.run()
     return make_result(trace, config, costs, cache.out, cache.wait_ns)
-
-
-def make_result(
-    trace: Trace, config: CacheConfig, costs: CostProfile, out: npt.NDArray[np.int32], wait_ns: npt.NDArray[np.int64]
-) -> CacheResult:
-    """Name the columns of the loop's output; what the tiers below the device count in chunks becomes blocks."""
-    chunk = config.chunk_blocks
-    return CacheResult(
-        trace=trace,
-        config=config,
-        costs=costs,
-        device_hit=out[:, columns.DEVICE_HIT],
-        host_hit=out[:, columns.HOST_HIT],
-        disk_hit=out[:, columns.DISK_HIT],
-        stored=out[:, columns.STORED] * chunk,
-        stored_disk=out[:, columns.STORED_DISK] * chunk,
-        evicted_device=out[:, columns.EVICTED_DEVICE],
-        evicted_host=out[:, columns.EVICTED_HOST] * chunk,
-        oversized=out[:, columns.OVERSIZED],
-        wait_s=wait_ns / NS_PER_S,
-    )
-
-
-def make_tiers(trace: Trace, config: CacheConfig, costs: CostProfile) -> tuple[TierState, TierState, TierState]:
-    """Empty states of device, host and disk."""
-    states = []
-    for tier, spec, blocks in zip(Tier, config.policies, config.capacities, strict=True):
-        chunk = 1 if tier is Tier.DEVICE else config.chunk_blocks
-        if blocks == 0:
-            states.append(tiers.empty_tier())
-            continue
-        context = tiers.tier_context(blocks // chunk, tier, trace, costs)
-        states.append(tiers.compiled_tier(spec, context, trace.n_blocks))
-        if tiers.is_ranked(spec):
-            scan.place_blocks(trace, states[-1].nodes)
-            parents = states[-1].nodes[: trace.n_blocks, PARENT]
-            if chunk > 1:
-                parents[:] = chunk_parents(parents.copy(), chunk)
-    return states[0], states[1], states[2]
-
-
-def make_rules(trace: Trace, config: CacheConfig, costs: CostProfile) -> Rules:
-    """Engine semantics and cost coefficients in the types that the loop was compiled for."""
-    return Rules(
-        store_mode=_STORE_CODES[config.store_mode],
-        chunk_blocks=config.chunk_blocks,
-        min_load_blocks=config.min_load_blocks,
-        check_break_even=config.check_break_even,
-        block_tokens=trace.block_tokens,
-        block_bytes=float(trace.block_tokens * costs.kv_bytes_per_token),
-        linear_s=costs.prefill_linear_s,
-        quadratic_s=costs.prefill_quadratic_s,
-        load_bytes_per_s=costs.load_bytes_per_s,
-        load_latency_s=costs.load_latency_s,
-        disk_bytes_per_s=costs.disk_bytes_per_s,
-        disk_latency_s=costs.disk_latency_s,
-        disk_path_bytes_per_s=tiers.disk_path_bytes_per_s(costs),
-    )

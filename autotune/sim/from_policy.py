@@ -63,6 +63,7 @@ def judged_engines(
         itl_s=facts.itl_s,
         full_blocks=facts.full_blocks,
         check_break_even=facts.check_break_even,
+        semantics=facts.engine,
     )
     policy = engine_of(document, replace(baseline, device_blocks=device, host_blocks=host), block_tokens)
     return baseline, policy if facts.device_policy is None else replace(policy, device_policy=own)

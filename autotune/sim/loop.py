@@ -73,6 +73,7 @@ class Rules(NamedTuple):
         disk_bytes_per_s: Bandwidth of the disk.
         disk_latency_s: Fixed seconds per read from disk.
         disk_path_bytes_per_s: Bandwidth of disk and link one after the other.
+        last_tokens: Tokens at the end of a prompt that are computed even if they were found.
     """
 
     store_mode: int
@@ -88,10 +89,12 @@ class Rules(NamedTuple):
     disk_bytes_per_s: float
     disk_latency_s: float
     disk_path_bytes_per_s: float
+    last_tokens: int
 
 
 @_inlined
-def _run_on_device(device: TierState, ids: npt.NDArray[np.int32], lo: int, stop: int) -> int:
+def run_on_device(device: TierState, ids: npt.NDArray[np.int32], lo: int, stop: int) -> int:
+    """Blocks from ``ids[lo]`` on, up to ``stop``, that the device holds without a gap."""
     n = 0
     while lo + n < stop:
         b = ids[lo + n]
@@ -129,22 +132,23 @@ def lookup(
     """Fill in what request ``r`` finds on each tier."""
     lo, hi = stream.offsets[r], stream.offsets[r + 1]
     limit = min(hi - lo, stream.max_hit[r])
-    on_device = _run_on_device(device, stream.ids, lo, lo + limit)
+    on_device = run_on_device(device, stream.ids, lo, lo + limit)
     out[r, DEVICE_HIT] = on_device
     on_host = _run_below(host, stream.ids, lo, hi, on_device, limit, rules.chunk_blocks)
-    if on_host > 0 and not _pays(stream, r, on_device, on_host, rules, rules.load_bytes_per_s, rules.load_latency_s):
+    if on_host > 0 and not pays(stream, r, on_device, on_host, rules, rules.load_bytes_per_s, rules.load_latency_s):
         return
     out[r, HOST_HIT] = on_host
     start = on_device + on_host
     on_disk = _run_below(disk, stream.ids, lo, hi, start, limit, rules.chunk_blocks)
     # What comes from disk crosses the link too; only a load from the host has paid the link's latency already.
     latency_s = rules.disk_latency_s + (0.0 if on_host > 0 else rules.load_latency_s)
-    if on_disk > 0 and _pays(stream, r, start, on_disk, rules, rules.disk_path_bytes_per_s, latency_s):
+    if on_disk > 0 and pays(stream, r, start, on_disk, rules, rules.disk_path_bytes_per_s, latency_s):
         out[r, DISK_HIT] = on_disk
 
 
 @_compiled
-def _pays(stream: Stream, r: int, start: int, n: int, rules: Rules, bytes_per_s: float, latency_s: float) -> bool:
+def pays(stream: Stream, r: int, start: int, n: int, rules: Rules, bytes_per_s: float, latency_s: float) -> bool:
+    """Whether request ``r`` loads the ``n`` blocks from position ``start`` on rather than compute them."""
     if n < rules.min_load_blocks:
         return False
     if not rules.check_break_even:

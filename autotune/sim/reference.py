@@ -36,7 +36,7 @@ from autotune.sim.stream import Stream, block_depths, chunk_parents, make_stream
 _MARGINAL = 1.0
 
 
-class _TierCache:
+class TierCache:
     """One tier: its policy, and what the loop has to tell it about each block."""
 
     def __init__(
@@ -52,6 +52,10 @@ class _TierCache:
         self._depths = depths
         self._sequence = 0
         self.inserted_in: dict[int, int] = {}
+
+    def parent(self, block: int) -> int:
+        """The block that a block continues on this tier; -1 if it is the first."""
+        return int(self._parents[block])
 
     def access(self, block: int, time_ns: int, request: int, next_use: int) -> BlockAccess:
         """The next access in order, as the policy sees it."""
@@ -73,14 +77,15 @@ class ReferenceCache:
         self._trace, self._config, self._costs = trace, config, costs
         self._stream: Stream = make_stream(trace, config)
         parents, depths = chain_parents(trace), block_depths(trace)
-        self._tiers: list[_TierCache | None] = []
+        self._tiers: list[TierCache | None] = []
         for tier, spec, blocks in zip(Tier, config.policies, config.capacities, strict=True):
             chunk = 1 if tier is Tier.DEVICE else config.chunk_blocks
             if blocks == 0:
                 self._tiers.append(None)
                 continue
-            policy = tiers.plain_policy(spec, tiers.tier_context(blocks // chunk, tier, trace, costs))
-            self._tiers.append(_TierCache(policy, blocks // chunk, chunk_parents(parents, chunk), depths))
+            unit = config.depth_unit_blocks(tier)
+            policy = tiers.plain_policy(spec, tiers.tier_context(blocks // chunk, tier, trace, costs, unit))
+            self._tiers.append(TierCache(policy, blocks // chunk, chunk_parents(parents, chunk), depths // unit))
         device = self._tiers[Tier.DEVICE]
         if device is None:
             raise ValueError("CacheConfig guarantees a device tier")
@@ -103,8 +108,9 @@ class ReferenceCache:
             yield from self._steps_in_service()
             return
         for r in range(self._trace.n_requests):
-            self._lookup(r)
-            self._become_idle(r, int(self._stream.arrival_ns[r]))
+            now_ns = int(self._stream.arrival_ns[r])
+            self._start(r, now_ns)
+            self._become_idle(r, now_ns)
             yield
 
     def residents(self, tier: Tier) -> set[int]:
@@ -115,15 +121,16 @@ class ReferenceCache:
     def _blocks(self, r: int) -> list[int]:
         return [int(b) for b in self._trace.blocks_of(r)]
 
+    def _start(self, r: int, now_ns: int) -> None:
+        """A request that just got its turn looks its blocks up."""
+        self._lookup(r)
+
     # Lookup
 
     def _lookup(self, r: int) -> None:
         blocks = self._blocks(r)
         limit = min(len(blocks), int(self._stream.max_hit[r]))
-        on_device = 0
-        while on_device < limit and self._present(blocks[on_device]):
-            on_device += 1
-        self.out[r, DEVICE_HIT] = on_device
+        on_device = self.out[r, DEVICE_HIT] = self._run_on_device(blocks, limit)
         costs = self._costs
         on_host = self._run_below(self._host, blocks, on_device, limit)
         if on_host and not self._pays(r, on_device, on_host, costs.load_bytes_per_s, costs.load_latency_s):
@@ -136,10 +143,13 @@ class ReferenceCache:
         if on_disk and self._pays(r, start, on_disk, tiers.disk_path_bytes_per_s(costs), latency_s):
             self.out[r, DISK_HIT] = on_disk
 
+    def _run_on_device(self, blocks: list[int], limit: int) -> int:
+        return next((n for n in range(limit) if not self._present(blocks[n])), max(limit, 0))
+
     def _present(self, block: int) -> bool:
         return block in self._device.policy or self._pins[block] > 0
 
-    def _run_below(self, tier: _TierCache | None, blocks: list[int], start: int, limit: int) -> int:
+    def _run_below(self, tier: TierCache | None, blocks: list[int], start: int, limit: int) -> int:
         if tier is None:
             return 0
         chunk, end = self._config.chunk_blocks, start
@@ -183,7 +193,7 @@ class ReferenceCache:
         self._shrink_lower(now_ns, r)
 
     def _refresh(
-        self, tier: _TierCache, blocks: list[int], now_ns: int, r: int, stride: int, *, may_insert: bool
+        self, tier: TierCache, blocks: list[int], now_ns: int, r: int, stride: int, *, may_insert: bool
     ) -> None:
         last = len(blocks) // stride * stride - 1
         for i in range(last, -1, -stride):
@@ -196,7 +206,7 @@ class ReferenceCache:
             else:
                 tier.policy.refuse(access)
 
-    def _refresh_host(self, host: _TierCache, blocks: list[int], now_ns: int, r: int) -> None:
+    def _refresh_host(self, host: TierCache, blocks: list[int], now_ns: int, r: int) -> None:
         before = len(host.policy)
         eager = self._config.store_mode is StoreMode.EAGER
         self._refresh(host, blocks, now_ns, r, self._config.chunk_blocks, may_insert=eager)
@@ -206,7 +216,7 @@ class ReferenceCache:
                 if block in host.policy:
                     host.policy.remove(block)
 
-    def _hand_down(self, tier: _TierCache | None, block: int, now_ns: int, r: int, column: int) -> None:
+    def _hand_down(self, tier: TierCache | None, block: int, now_ns: int, r: int, column: int) -> None:
         if tier is None or block in tier.policy:
             return
         access = tier.access(block, now_ns, r, self._next_use.get(block, NEVER))
@@ -254,7 +264,7 @@ class ReferenceCache:
                 yield
             self.wait_ns[r] = now_ns - self._stream.arrival_ns[r]
             self.out[r, OVERSIZED] = self._needed(r) > self._device.capacity_blocks
-            self._lookup(r)
+            self._start(r, now_ns)
             self._pins.update(self._blocks(r))
             self._round += 1
             self._shrink_device(now_ns, r, self._homeless())
@@ -274,9 +284,11 @@ class ReferenceCache:
         return sum(1 for b, n in self._pins.items() if n > 0 and b not in self._device.policy)
 
     def _finish(self, r: int, now_ns: int) -> None:
-        blocks = self._blocks(r)
-        self._pins.subtract(blocks)
-        own = set(blocks)
+        own = set(self._blocks(r))
+        self._pins.subtract(own)
+        for block in own:
+            if self._pins[block] == 0:
+                del self._pins[block]
         reserved = sum(1 for b, n in self._pins.items() if n > 0 and b not in self._device.policy and b not in own)
         self._become_idle(r, now_ns, reserved)
 
@@ -284,7 +296,7 @@ class ReferenceCache:
         costs, block_bytes = self._costs, float(self._trace.block_tokens * self._costs.kv_bytes_per_token)
         total = float(self._trace.input_tokens[r])
         hits = int(self.out[r, [DEVICE_HIT, HOST_HIT, DISK_HIT]].sum())
-        found = min(float(hits * self._trace.block_tokens), total)
+        found = min(float(hits * self._trace.block_tokens), max(total - self._config.last_tokens, 0.0))
         linear, quadratic = costs.prefill_linear_s, costs.prefill_quadratic_s
         seconds = prefill_s(total, linear, quadratic) - prefill_s(found, linear, quadratic)
         loaded = int(self.out[r, HOST_HIT] + self.out[r, DISK_HIT])

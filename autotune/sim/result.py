@@ -116,7 +116,8 @@ class CacheResult:
 
     def hit_tokens(self) -> npt.NDArray[np.int64]:
         """``(n_requests,)`` prompt tokens that need no prefill."""
-        return np.minimum(self.hit_blocks().astype(np.int64) * self.trace.block_tokens, self.trace.input_tokens)
+        limit = np.maximum(self.trace.input_tokens - self.config.last_tokens, 0)
+        return np.minimum(self.hit_blocks().astype(np.int64) * self.trace.block_tokens, limit)
 
     def recompute_s(self) -> Seconds:
         """``(n_requests,)`` prefill seconds spent on what was not found."""

@@ -32,6 +32,12 @@ def next_uses(trace: Trace) -> npt.NDArray[np.int64]:
     return uses
 
 
+def request_that_repeats(trace: Trace) -> int | None:
+    """The first request that names a block twice; None if each names every block once."""
+    found = _find_repeat(trace.block_offsets, trace.block_ids, np.full(trace.n_blocks, UNKNOWN, np.int32))
+    return None if found < 0 else int(found)
+
+
 @_kernels.entry
 def _place(offsets: npt.NDArray[np.int64], ids: npt.NDArray[np.int32], nodes: npt.NDArray[np.int32]) -> None:
     for r in range(len(offsets) - 1):
@@ -57,3 +63,15 @@ def _find_next_uses(
             b = ids[i]
             uses[i] = upcoming[b]
             upcoming[b] = r
+
+
+@_kernels.entry
+def _find_repeat(
+    offsets: npt.NDArray[np.int64], ids: npt.NDArray[np.int32], named_by: npt.NDArray[np.int32]
+) -> np.int64:
+    for r in range(len(offsets) - 1):
+        for i in range(offsets[r], offsets[r + 1]):
+            if named_by[ids[i]] == r:
+                return np.int64(r)
+            named_by[ids[i]] = r
+    return np.int64(-1)

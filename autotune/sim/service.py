@@ -18,7 +18,7 @@ _transfer_s = _kernels.transfer_s
 
 
 @_compiled
-def _busy_after(stream: Stream, r: int, device: TierState, busy: int) -> int:
+def busy_after(stream: Stream, r: int, device: TierState, busy: int) -> int:
     """Distinct blocks that running requests would hold if request ``r`` started now."""
     for i in range(stream.offsets[r], stream.offsets[r + 1]):
         if device.nodes[stream.ids[i], PINS] == 0:
@@ -27,7 +27,7 @@ def _busy_after(stream: Stream, r: int, device: TierState, busy: int) -> int:
 
 
 @_compiled
-def _pin(stream: Stream, r: int, device: TierState) -> int:
+def pin(stream: Stream, r: int, device: TierState) -> int:
     """Pin the request's blocks; returns how many of them need space that no resident holds yet."""
     fresh = 0
     for i in range(stream.offsets[r], stream.offsets[r + 1]):
@@ -39,7 +39,7 @@ def _pin(stream: Stream, r: int, device: TierState) -> int:
 
 
 @_compiled
-def _unpin(stream: Stream, r: int, device: TierState) -> tuple[int, int]:
+def unpin(stream: Stream, r: int, device: TierState) -> tuple[int, int]:
     """Release the request's pins; returns how many blocks are idle now, and how many of the request lack a place."""
     idle = 0
     homeless = 0
@@ -54,7 +54,7 @@ def _unpin(stream: Stream, r: int, device: TierState) -> tuple[int, int]:
 
 
 @_compiled
-def _still_homeless(stream: Stream, r: int, device: TierState) -> int:
+def still_homeless(stream: Stream, r: int, device: TierState) -> int:
     """Blocks of a finished request that the policy did not admit but that another running request still holds."""
     n = 0
     for i in range(stream.offsets[r], stream.offsets[r + 1]):
@@ -65,11 +65,11 @@ def _still_homeless(stream: Stream, r: int, device: TierState) -> int:
 
 
 @_compiled
-def _service_ns(stream: Stream, r: int, rules: Rules, out: npt.NDArray[np.int32]) -> int:
+def service_ns(stream: Stream, r: int, rules: Rules, out: npt.NDArray[np.int32]) -> int:
     """Nanoseconds that the request runs: loads, prefill of what is missing, decode."""
     hits = out[r, DEVICE_HIT] + out[r, HOST_HIT] + out[r, DISK_HIT]
     total = float(stream.input_tokens[r])
-    found = min(float(hits * rules.block_tokens), total)
+    found = min(float(hits * rules.block_tokens), max(total - rules.last_tokens, 0.0))
     linear, quadratic = rules.linear_s, rules.quadratic_s
     seconds = _prefill_s(total, linear, quadratic) - _prefill_s(found, linear, quadratic)
     loaded = out[r, HOST_HIT] + out[r, DISK_HIT]
@@ -79,7 +79,7 @@ def _service_ns(stream: Stream, r: int, rules: Rules, out: npt.NDArray[np.int32]
 
 
 @_compiled
-def _push(finish_ns: npt.NDArray[np.int64], running: npt.NDArray[np.int64], size: int, r: int) -> None:
+def push(finish_ns: npt.NDArray[np.int64], running: npt.NDArray[np.int64], size: int, r: int) -> None:
     """Add request ``r`` to the binary heap of running requests, earliest ``(finish, request)`` first."""
     slot = size
     while slot > 0:
@@ -93,7 +93,7 @@ def _push(finish_ns: npt.NDArray[np.int64], running: npt.NDArray[np.int64], size
 
 
 @_compiled
-def _pop(finish_ns: npt.NDArray[np.int64], running: npt.NDArray[np.int64], size: int) -> int:
+def pop(finish_ns: npt.NDArray[np.int64], running: npt.NDArray[np.int64], size: int) -> int:
     """Take the request that finishes first out of the heap of ``size``."""
     first = running[0]
     last = running[size - 1]
@@ -151,20 +151,20 @@ def run_service(
     now_ns = np.int64(0)
     for r in range(len(wait_ns)):
         now_ns = max(now_ns, stream.arrival_ns[r])
-        needed = _busy_after(stream, r, device, busy)
+        needed = busy_after(stream, r, device, busy)
         while n_running > 0 and (finish_ns[running[0]] <= now_ns or needed > capacity):
-            done = _pop(finish_ns, running, n_running)
+            done = pop(finish_ns, running, n_running)
             n_running -= 1
             now_ns = max(now_ns, finish_ns[done])
-            idle, homeless = _unpin(stream, done, device)
+            idle, homeless = unpin(stream, done, device)
             busy -= idle
             become_idle(stream, done, finish_ns[done], reserved - homeless, device, host, disk, rules, next_use_of, out)
-            reserved += _still_homeless(stream, done, device) - homeless
-            needed = _busy_after(stream, r, device, busy)
+            reserved += still_homeless(stream, done, device) - homeless
+            needed = busy_after(stream, r, device, busy)
         wait_ns[r] = now_ns - stream.arrival_ns[r]
         out[r, OVERSIZED] = needed > capacity
         lookup(stream, r, device, host, disk, rules, out)
-        reserved += _pin(stream, r, device)
+        reserved += pin(stream, r, device)
         busy = needed
         set_context(device, now_ns, r)
         if host.ints[CAPACITY] > 0:
@@ -174,12 +174,12 @@ def run_service(
         since = host.ints[SEQUENCE]
         shrink_device(device, host, reserved, r, rules, next_use_of, out)
         shrink_host(host, disk, r, since, next_use_of, out)
-        finish_ns[r] = now_ns + _service_ns(stream, r, rules, out)
-        _push(finish_ns, running, n_running, r)
+        finish_ns[r] = now_ns + service_ns(stream, r, rules, out)
+        push(finish_ns, running, n_running, r)
         n_running += 1
     while n_running > 0:
-        done = _pop(finish_ns, running, n_running)
+        done = pop(finish_ns, running, n_running)
         n_running -= 1
-        _, homeless = _unpin(stream, done, device)
+        _, homeless = unpin(stream, done, device)
         become_idle(stream, done, finish_ns[done], reserved - homeless, device, host, disk, rules, next_use_of, out)
-        reserved += _still_homeless(stream, done, device) - homeless
+        reserved += still_homeless(stream, done, device) - homeless

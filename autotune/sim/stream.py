@@ -12,7 +12,7 @@ from autotune.core.errors import TraceError
 from autotune.core.trace import Trace
 from autotune.core.units import NS_PER_S
 from autotune.sim.config import CacheConfig
-from autotune.sim.scan import next_uses
+from autotune.sim.scan import next_uses, request_that_repeats
 
 
 class Stream(NamedTuple):
@@ -54,20 +54,23 @@ def without_partial_blocks(trace: Trace) -> Trace:
     return replace(trace, block_offsets=offsets, block_ids=trace.block_ids[keep])
 
 
-def require_distinct_blocks(trace: Trace) -> None:
-    """Refuse a request that names a block twice where blocks are pinned: an id stands for a block and its whole prefix.
+def require_distinct_blocks(trace: Trace, what: str, instead: str) -> None:
+    """Refuse a request that names a block twice, which means nothing: an id stands for a block and its whole prefix.
+
+    Args:
+        trace: The requests.
+        what: What requests do for which their blocks must be distinct, in the message.
+        instead: What the user may do other than correct the trace, in the message.
 
     Raises:
         TraceError: there is one.
     """
-    request = np.repeat(np.arange(trace.n_requests, dtype=np.int64), np.diff(trace.block_offsets))
-    held = np.sort(request * max(1, trace.n_blocks) + trace.block_ids)
-    again = np.flatnonzero(held[1:] == held[:-1])
-    if len(again):
+    request = request_that_repeats(trace)
+    if request is not None:
         raise TraceError(
-            "a request that pins its blocks names each of them once",
-            got=f"request {held[again[0]] // trace.n_blocks} (counted from 0) with a block twice",
-            remedy="correct the trace, or use --timing instant",
+            f"a request that {what} names each of them once",
+            got=f"request {request} (counted from 0) with a block twice",
+            remedy=f"correct the trace, or {instead}",
         )
 
 

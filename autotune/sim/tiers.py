@@ -39,16 +39,26 @@ _BY_VALUE = ("gdsf", "clairvoyant_seconds")
 _LISTS_ONLY = ("lru", "fifo", "sieve", "arc", "wtinylfu")
 
 
-def tier_context(capacity_blocks: int, tier: Tier, trace: Trace, costs: CostProfile) -> TierContext:
+def tier_context(
+    capacity_blocks: int, tier: Tier, trace: Trace, costs: CostProfile, unit_blocks: int = 1
+) -> TierContext:
     """What the policy of a tier may know: its capacity, and the seconds at stake per depth.
 
     On the device a hit saves the recomputation; below it, the recomputation less the load.
+
+    Args:
+        capacity_blocks: What the tier holds, in whatever it stores together.
+        tier: Which one.
+        trace: The requests.
+        costs: The cost model.
+        unit_blocks: Blocks that depth and seconds are counted by.
     """
-    depths = int(np.diff(trace.block_offsets).max(initial=1))
-    edges = costs.prefill_s(np.arange(depths + 1, dtype=np.float64) * trace.block_tokens)
+    depths = max(1, int(np.diff(trace.block_offsets).max(initial=1)) // unit_blocks)
+    unit_tokens = unit_blocks * trace.block_tokens
+    edges = costs.prefill_s(np.arange(depths + 1, dtype=np.float64) * unit_tokens)
     value_s = np.diff(edges)
     if tier is not Tier.DEVICE:
-        value_s = np.maximum(value_s - costs.block_load_s(trace.block_tokens), 0.0)
+        value_s = np.maximum(value_s - costs.block_load_s(unit_tokens), 0.0)
     return TierContext(capacity_blocks, tuple(value_s.tolist()))
 
 
@@ -71,6 +81,11 @@ def plain_policy(spec: PolicySpec, context: TierContext) -> EvictionPolicy:
 def has_compiled_twin(spec: PolicySpec) -> bool:
     """Whether the compiled simulator knows the policy; plug-ins may be plain only."""
     return spec.name in CODES
+
+
+def has_compiled_vllm_twin(spec: PolicySpec) -> bool:
+    """Whether the compiled vllm mode knows the policy as that of a host."""
+    return spec.name == "lru" or (has_compiled_twin(spec) and is_ranked(spec))
 
 
 def is_ranked(spec: PolicySpec) -> bool:

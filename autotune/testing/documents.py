@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from hypothesis import strategies as st
 
 from autotune.core import policy
-from autotune.core.types import Admission, StoreMode, Timing
+from autotune.core.types import Admission, EngineSemantics, StoreMode, Timing
 from autotune.core.units import GIB
 
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
@@ -227,6 +227,7 @@ def _provenances() -> st.SearchStrategy[policy.Provenance]:
         policy.SimulationFacts,
         timing=st.sampled_from(list(Timing)),
         full_blocks=st.booleans(),
+        engine=st.sampled_from(list(EngineSemantics)),
         device_blocks=_COUNT,
         host_blocks=_COUNT,
         disk_blocks=_COUNT,

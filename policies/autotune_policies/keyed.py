@@ -35,8 +35,6 @@ class KeyedPolicy(ParameterisedPolicy):
     whole prefix, and :meth:`evict` answers -1 once every leaf is pinned.
     """
 
-    leaf_only: bool = False
-
     def __init__(self, context: TierContext, **params: float) -> None:
         super().__init__(context, **params)
         self._half_life_s = 0.0
@@ -58,6 +56,11 @@ class KeyedPolicy(ParameterisedPolicy):
     def touch(self, access: BlockAccess) -> None:
         resident = self._residents[access.block]
         resident.usage = self._counted(resident.usage, access)
+        self._place(access, resident)
+
+    def renew(self, access: BlockAccess) -> None:
+        resident = self._residents[access.block]
+        resident.usage = Usage(resident.usage.frequency, access.time_ns)
         self._place(access, resident)
 
     def insert(self, access: BlockAccess) -> None:

@@ -69,6 +69,9 @@ class RoomFirstPolicy(ParameterisedPolicy):
             self._join_all()
         self._use(access.block)
 
+    def renew(self, access: BlockAccess) -> None:
+        """Nothing moves, because in these queues every move says that a block was used."""
+
     def insert(self, access: BlockAccess) -> None:
         self._waiting[access.block] = self._recall(access.block)
         self._join_where_room()

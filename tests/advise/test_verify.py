@@ -21,7 +21,7 @@ from autotune.core.policy import (
 )
 from autotune.core.settings import SearchSettings, Settings, SimulationSettings
 from autotune.core.trace import Trace
-from autotune.core.types import Timing
+from autotune.core.types import EngineSemantics, Timing
 from autotune.search.knob import Knob
 from autotune.search.space import SearchSpace, load_space
 from autotune.sim.config import CacheConfig
@@ -117,6 +117,22 @@ def test_promise_on_a_sample_holds_without_a_trace(promise: RankDocument) -> Non
     assert tuple(figures(outcome)) == FIGURES
     assert all(figures(outcome).values())
     assert outcome.gain_frac > 0.0
+
+
+def test_the_engine_of_the_promise_is_simulated(sample: Trace) -> None:
+    """A policy that was tuned by the rules of vLLM is verified by them, and fails by others."""
+    settings = Settings(
+        search=SearchSettings(trials=4, random_search=False),
+        simulation=SimulationSettings(engine=EngineSemantics.VLLM_0_32),
+    )
+    document = api.tune(sample, device_blocks=640, host_blocks=2560, settings=settings).document
+    assert document.provenance
+    facts = document.provenance.simulation
+    assert (facts.engine, facts.full_blocks) == (EngineSemantics.VLLM_0_32, True)
+    assert verify(document).holds
+    other = facts.model_copy(update={"engine": EngineSemantics.CANONICAL})
+    provenance = document.provenance.model_copy(update={"simulation": other})
+    assert not verify(document.model_copy(update={"provenance": provenance})).holds
 
 
 def test_sample_is_found_by_hash_whatever_it_is_called(promise: RankDocument, sample: Trace) -> None:

@@ -26,8 +26,9 @@ from autotune.core.eviction import PolicySpec
 from autotune.core.trace import Trace
 from autotune.sim import columns
 from autotune.sim.config import CacheConfig
-from autotune.sim.engine import make_rules, make_tiers, simulate_cache
+from autotune.sim.engine import simulate_cache
 from autotune.sim.loop import run_instant
+from autotune.sim.prepare import make_rules, make_tiers
 from autotune.sim.result import CacheResult
 from autotune.sim.stream import make_stream
 

@@ -70,6 +70,34 @@ def test_every_registered_policy_runs_on_either_tier(policy: str) -> None:
     assert tiered["device_hit_blocks"] == lru["device_hit_blocks"]
 
 
+def test_the_host_may_work_by_the_rules_of_vllm() -> None:
+    """Under either name the counts are the API's, on full blocks, and not those of the canonical rules."""
+    sizes = ("--policy", "rank", "--device-blocks", 500, "--host-blocks", 2000)
+    short, exact = (measured("--engine", name, *sizes) for name in ("vllm", "vllm-0.32"))
+    assert short == exact
+    assert short["engine"] == "vllm-0.32"
+    expected = api.simulate("sample:synthetic", "rank", device_blocks=500, host_blocks=2000, engine="vllm").totals
+    canonical = measured("--full-blocks", *sizes)
+    assert short["host_hit_blocks"] == expected.host_hit_blocks != canonical["host_hit_blocks"]
+    assert short["accesses"] == canonical["accesses"]
+    assert canonical["engine"] == "canonical"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--engine", "vllm"), "--host-gib or --host-blocks"),
+        (("--engine", "vllm", "--host-blocks", "9", "--store", "lazy"), "--store eager"),
+        (("--engine", "sglang", "--host-blocks", "9"), "known: vllm, canonical, vllm-0.32"),
+    ],
+)
+def test_an_engine_without_its_tiers_is_refused(arguments: tuple[str, ...], message: str) -> None:
+    """One line says which rule broke and what to do."""
+    result = run(*TRACE, "--device-blocks", 500, *arguments)
+    assert result.exit_code != 0
+    assert message in " ".join(result.output.split())
+
+
 def test_the_device_has_its_own_policy() -> None:
     """With a host, --device-policy governs the device."""
     arc = measured("--device-policy", "arc", "--device-blocks", 500, "--host-blocks", 2000)

@@ -63,6 +63,10 @@ class TestARC(_Registered):
     policy_name = "arc"
 
 
+class TestVLLMARC(_Registered):
+    policy_name = "vllm_arc"
+
+
 class TestGDSF(_Registered):
     policy_name = "gdsf"
 

@@ -11,7 +11,7 @@ import pytest
 
 from autotune.core.eviction import PolicySpec
 from autotune.core.trace import Trace
-from autotune.core.types import Tier
+from autotune.core.types import EngineSemantics, Tier
 from autotune.search.choice import Judged, Split, split_in_time
 from autotune.search.comparison import CLAIRVOYANTS, capacity_curves, compare, decisions_over_time
 from autotune.search.problem import Problem, with_policy
@@ -58,6 +58,13 @@ def test_rows_go_from_lru_to_the_bound(table: tuple[PolicyRow, ...]) -> None:
     assert table[0].gap_closed_frac == table[0].hit_gap_closed_frac == 0.0
     assert table[-1].gap_closed_frac == table[-1].hit_gap_closed_frac == 1.0
     assert all(row.cost_s > table[-1].cost_s for row in table[:-1])
+
+
+def test_rivals_are_what_the_engine_has(split: Split, lru: Judged) -> None:
+    """By the rules of vLLM the rival beside LRU is vLLM's own ARC."""
+    whole = replace(split.whole, engine=replace(split.whole.engine, semantics=EngineSemantics.VLLM_0_32))
+    rows = compare(replace(split, whole=whole), lru.evaluation, {}, 1)
+    assert [row.name for row in rows] == ["lru", "vllm_arc", "clairvoyant"]
 
 
 def test_the_bound_is_the_better_clairvoyant(split: Split, table: tuple[PolicyRow, ...]) -> None:

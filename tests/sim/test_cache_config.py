@@ -9,7 +9,7 @@ import pytest
 
 from autotune.core.errors import ConfigError, SimulationError
 from autotune.core.eviction import PolicySpec
-from autotune.core.types import StoreMode
+from autotune.core.types import EngineSemantics, StoreMode
 from autotune.core.units import GIB
 from autotune.sim.budget import Budget
 from autotune.sim.config import CacheConfig
@@ -37,6 +37,32 @@ def test_engine_without_meaning_is_refused(values: dict[str, Any], rule: str) ->
     """The error says which rule broke."""
     with pytest.raises(SimulationError, match=rule):
         CacheConfig(**{"device_blocks": 1, **values})
+
+
+VLLM: dict[str, Any] = {"host_blocks": 4, "semantics": EngineSemantics.VLLM_0_32}
+
+
+@pytest.mark.parametrize(
+    ("values", "rule", "remedy"),
+    [
+        ({"host_blocks": 0}, "a device and a host tier", "--host-gib"),
+        ({"disk_blocks": 9}, "a device and a host tier", "no disk"),
+        ({"store_mode": StoreMode.LAZY}, "as they are computed", "--store eager"),
+        ({"store_mode": StoreMode.EXCLUSIVE}, "as they are computed", "--store eager"),
+        ({"chunk_blocks": 5}, "at least one of them", "smaller chunks"),
+    ],
+)
+def test_what_vllm_does_not_have_is_refused(values: dict[str, Any], rule: str, remedy: str) -> None:
+    """The vllm mode knows a device, a host that is offered blocks at once, and nothing else; the error says so."""
+    with pytest.raises(SimulationError, match=rule) as caught:
+        CacheConfig(1, **{**VLLM, **values})
+    assert remedy in caught.value.remedy
+
+
+def test_vllm_caches_full_blocks_only() -> None:
+    """The vllm mode implies that partial blocks are left out, whatever was asked for."""
+    assert CacheConfig(1, full_blocks=False, **VLLM).full_blocks
+    assert not CacheConfig(1, host_blocks=4).full_blocks
 
 
 def test_foresight_counts_where_there_is_a_tier() -> None:

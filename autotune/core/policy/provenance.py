@@ -9,7 +9,7 @@ from pydantic import Field
 
 from autotune.core.policy.quantities import MAX_RATIO, Count, Frac, Name, Seconds, Text
 from autotune.core.trace import Trace
-from autotune.core.types import Timing
+from autotune.core.types import EngineSemantics, Timing
 from autotune.core.validation import Strict
 
 
@@ -65,6 +65,10 @@ class SimulationFacts(Strict):
         description="When blocks become idle: instant (at arrival) or service (when a request ends)."
     )
     full_blocks: bool = Field(description="Whether partial blocks at the end of a prompt are left out.")
+    engine: EngineSemantics = Field(
+        default=EngineSemantics.CANONICAL,
+        description="By whose rules the host tier was simulated: canonical, or those of vLLM in the version named.",
+    )
     device_blocks: Count = Field(description="Capacity of the device, in blocks of the trace.")
     host_blocks: Count = Field(default=0, description="Capacity of the host, in blocks of the trace; 0 = no such tier.")
     disk_blocks: Count = Field(default=0, description="Capacity of the disk, in blocks of the trace; 0 = no such tier.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 
-from autotune.core.eviction import TierContext
+from autotune.core.eviction import BlockAccess, TierContext
 from autotune_policies.queues import NOBODY, oldest_idle
 from autotune_policies.room_first import NEW, RoomFirstPolicy
 
@@ -31,6 +31,11 @@ class ARCPolicy(RoomFirstPolicy):
         self._once_ghosts: OrderedDict[int, None] = OrderedDict()
         self._often_ghosts: OrderedDict[int, None] = OrderedDict()
         self._target_blocks = 0.0
+
+    def renew(self, access: BlockAccess) -> None:
+        for queue in (self._once, self._often):
+            if access.block in queue:
+                queue.move_to_end(access.block)
 
     def _queued_blocks(self) -> int:
         return len(self._once) + len(self._often)

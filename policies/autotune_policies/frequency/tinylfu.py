@@ -54,8 +54,15 @@ class WTinyLFUPolicy(ParameterisedPolicy):
         return block in self._window or block in self._probation or block in self._protected
 
     def touch(self, access: BlockAccess) -> None:
-        block = access.block
-        self._sketch.add(block)
+        self._sketch.add(access.block)
+        self._use(access.block)
+
+    def renew(self, access: BlockAccess) -> None:
+        for queue in (self._window, self._probation, self._protected):
+            if access.block in queue:
+                queue.move_to_end(access.block)
+
+    def _use(self, block: int) -> None:
         if block in self._window:
             self._window.move_to_end(block)
         elif block in self._protected:

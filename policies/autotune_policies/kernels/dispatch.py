@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from autotune.core.decide import policy_codes as codes
 from autotune.core.state import GHOST, KIND, WHERE, TierState
-from autotune_policies.kernels import arc, lru, ranked, s3fifo, sieve, two_hit, wtinylfu
+from autotune_policies.kernels import arc, lru, offers, ranked, s3fifo, sieve, two_hit, wtinylfu
 from autotune_policies.kernels.decide import load_pays, prefill_s, transfer_s
 from autotune_policies.kernels.jit import as_int64, compiled, entry, inlined, step
 from autotune_policies.kernels.terms import fill_value_terms
@@ -25,6 +25,7 @@ __all__ = [
     "inlined",
     "is_resident",
     "load_pays",
+    "offers",
     "prefill_s",
     "refresh",
     "remove",

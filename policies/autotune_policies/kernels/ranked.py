@@ -58,7 +58,8 @@ _INFLATION, _ELAPSED_NS, _TERM_NS = SCRATCH, SCRATCH + 1, SCRATCH + 2  # ints; t
 
 
 @step
-def _leaf_only(s: TierState) -> bool:
+def leaf_only(s: TierState) -> bool:
+    """Whether a block stays as long as a resident block continues it."""
     kind = s.ints[KIND]
     if kind == codes.RANK:
         return s.params[_WEIGHT_NS] > 0.0  # without weight it is LRU, which knows no leaves
@@ -66,29 +67,37 @@ def _leaf_only(s: TierState) -> bool:
 
 
 @step
-def _evictable(s: TierState, b: int) -> bool:
-    return s.nodes[b, CHILDREN] == 0 or not _leaf_only(s)
+def evictable(s: TierState, b: int) -> bool:
+    """Whether the leaf rule lets a resident leave."""
+    return s.nodes[b, CHILDREN] == 0 or not leaf_only(s)
+
+
+@step
+def _counted(s: TierState, b: int) -> float:
+    """Frequency with one more access: what is remembered decays to now, then this access counts 1."""
+    if s.nodes[b, WHERE] == ABSENT:
+        return 1.0
+    frequency, elapsed_ns = s.counts[b], s.ints[NOW_NS] - s.keys[b, LAST_NS]
+    if frequency != s.floats[_BEFORE] or elapsed_ns != s.ints[_ELAPSED_NS]:
+        s.floats[_BEFORE] = frequency
+        s.ints[_ELAPSED_NS] = elapsed_ns
+        s.floats[_DECAYED] = decayed_frequency(frequency, elapsed_ns / 1e9, s.params[_HALF_LIFE_S])
+    return s.floats[_DECAYED] + 1.0
 
 
 @step
 def _count(s: TierState, b: int) -> None:
-    """One more access: the remembered frequency decays to now, then this access counts 1."""
-    now_ns = s.ints[NOW_NS]
-    if s.nodes[b, WHERE] == ABSENT:
-        s.counts[b] = 1.0
-    else:
-        frequency, elapsed_ns = s.counts[b], now_ns - s.keys[b, LAST_NS]
-        if frequency != s.floats[_BEFORE] or elapsed_ns != s.ints[_ELAPSED_NS]:
-            s.floats[_BEFORE] = frequency
-            s.ints[_ELAPSED_NS] = elapsed_ns
-            s.floats[_DECAYED] = decayed_frequency(frequency, elapsed_ns / 1e9, s.params[_HALF_LIFE_S])
-        s.counts[b] = s.floats[_DECAYED] + 1.0
-    s.keys[b, LAST_NS] = now_ns
+    s.counts[b] = _counted(s, b)
+    s.keys[b, LAST_NS] = s.ints[NOW_NS]
 
 
 @step
-def _rank_ns(s: TierState, b: int, term_ns: int) -> int:
-    frequency = s.counts[b]
+def _value_term(s: TierState, b: int) -> int:
+    return s.terms[min(as_int64(s.nodes[b, DEPTH]), s.terms.shape[0] - 1)]
+
+
+@step
+def _rank_ns(s: TierState, frequency: float, term_ns: int) -> int:
     if frequency != s.floats[_FREQUENCY]:
         s.floats[_FREQUENCY] = frequency
         s.ints[_TERM_NS] = frequency_term_ns(s.params[_WEIGHT_NS], frequency)
@@ -98,9 +107,9 @@ def _rank_ns(s: TierState, b: int, term_ns: int) -> int:
 @step
 def _rekey(s: TierState, b: int) -> None:
     kind = s.ints[KIND]
-    term = s.terms[min(as_int64(s.nodes[b, DEPTH]), s.terms.shape[0] - 1)]
+    term = _value_term(s, b)
     if kind == codes.RANK or kind == codes.LRFU:
-        key = _rank_ns(s, b, term)
+        key = _rank_ns(s, s.counts[b], term)
     elif kind == codes.CLAIRVOYANT:
         key = next_use_key(s.ints[NEXT_USE])
     elif kind == codes.CLAIRVOYANT_SECONDS:
@@ -117,11 +126,29 @@ def _rekey(s: TierState, b: int) -> None:
 def touch(s: TierState, b: int) -> None:
     """A resident block was used."""
     _count(s, b)
+    _reorder(s, b)
+
+
+@step
+def renew(s: TierState, b: int) -> None:
+    """A resident block is as recent as this moment, but was not used again."""
+    s.keys[b, LAST_NS] = s.ints[NOW_NS]
+    _reorder(s, b)
+
+
+@step
+def _reorder(s: TierState, b: int) -> None:
     _rekey(s, b)
     if s.nodes[b, SLOT] >= 0:
         update(s, b)
-    elif _evictable(s, b):
+    elif evictable(s, b):
         push(s, b)
+
+
+@step
+def foresee(s: TierState, b: int) -> None:
+    """Note as key of a missing block the rank that it would have if it came in now; only the rank rule needs that."""
+    s.keys[b, KEY] = _rank_ns(s, _counted(s, b), _value_term(s, b))
 
 
 @step
@@ -163,7 +190,7 @@ def _settle_in(s: TierState, b: int) -> None:
     if parent >= 0:
         s.nodes[parent, CHILDREN] += 1
     _rekey(s, b)
-    if _evictable(s, b):
+    if evictable(s, b):
         push(s, b)
 
 
@@ -199,7 +226,7 @@ def _new_leaf(s: TierState, b: int) -> int:
     if parent < 0:
         return as_int64(-1)
     s.nodes[parent, CHILDREN] -= 1
-    waits = s.nodes[parent, WHERE] == _RESIDENT and s.nodes[parent, SLOT] < 0 and _evictable(s, parent)
+    waits = s.nodes[parent, WHERE] == _RESIDENT and s.nodes[parent, SLOT] < 0 and evictable(s, parent)
     return parent if waits else as_int64(-1)
 
 
@@ -214,8 +241,21 @@ def remove(s: TierState, b: int) -> None:
     _become_ghost(s, b)
 
 
+@compiled
+def next_victim(s: TierState) -> int:
+    """The block that would leave next, which then is the root of the heap; -1 if none may leave."""
+    while s.ints[HEAP_SIZE] > 0:
+        b = s.heap[0, HEAP_BLOCK]
+        if s.nodes[b, PINS] > 0 or not evictable(s, b):
+            take_out(s, b)
+        elif not settle_root(s):
+            return b
+    return as_int64(-1)
+
+
 @step
-def _remove_root(s: TierState, b: int) -> None:
+def remove_root(s: TierState, b: int) -> None:
+    """Block ``b``, the root of the heap, leaves."""
     s.ints[SIZE] -= 1
     parent = _new_leaf(s, b)
     if parent >= 0:
@@ -263,12 +303,12 @@ def shrink(s: TierState, reserved: int) -> int:
     n_wanted = min(s.ints[SIZE] + reserved - s.ints[CAPACITY], s.victims.shape[0])
     while n < n_wanted and s.ints[HEAP_SIZE] > 0:
         b = s.heap[0, HEAP_BLOCK]
-        if s.nodes[b, PINS] > 0 or not _evictable(s, b):
+        if s.nodes[b, PINS] > 0 or not evictable(s, b):
             take_out(s, b)
         elif not settle_root(s):
             if s.ints[KIND] == codes.GDSF:
                 s.ints[_INFLATION] = s.keys[b, KEY]
-            _remove_root(s, b)
+            remove_root(s, b)
             s.victims[n] = b
             n += 1
     return n

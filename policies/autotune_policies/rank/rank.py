@@ -54,6 +54,7 @@ class RankPolicy(KeyedPolicy):
         self.leaf_only = self._weight_ns > 0.0
         self._half_life_s = values["half_life_s"]
         self._admission = int(values["admission"])
+        self.admits_marginally = self._admission == ADMIT_MARGINAL
         self._ghosts = Ghosts(math.ceil(values["ghost_ratio"] * context.capacity_blocks))
         self._terms_ns = [value_term_ns(self._weight_ns, values["cost_weight"], value_s) for value_s in context.value_s]
 
@@ -73,8 +74,16 @@ class RankPolicy(KeyedPolicy):
         rival = self._candidates.smallest(pinned, other_than=access.parent if self.leaf_only else -1)
         if rival < 0:
             return False
-        usage = self._counted(self._ghosts.get(access.block), access)
-        return self._key(access, usage.frequency) >= self._residents[rival].key
+        return self.rank_on_arrival(access) >= self._residents[rival].key
+
+    def rank_on_arrival(self, access: BlockAccess) -> int:
+        """Rank that a missing block would have if it came in now; changes no state."""
+        return self._key(access, self._counted(self._ghosts.get(access.block), access).frequency)
+
+    def next_victim_rank(self, pinned: Callable[[int], bool]) -> int | None:
+        """Rank of the block that :meth:`evict` would choose; None if none may leave."""
+        victim = self._candidates.smallest(pinned)
+        return self._residents[victim].key if victim >= 0 else None
 
     def demote(self, access: BlockAccess) -> None:
         known = self._ghosts.take(access.block)

@@ -13,3 +13,6 @@ class FIFOPolicy(LRUPolicy):
 
     def touch(self, access: BlockAccess) -> None:
         """Nothing moves."""
+
+    def renew(self, access: BlockAccess) -> None:
+        """Nothing moves."""

@@ -28,6 +28,9 @@ class LRUPolicy(ParameterisedPolicy):
     def touch(self, access: BlockAccess) -> None:
         self._queue.move_to_end(access.block)
 
+    def renew(self, access: BlockAccess) -> None:
+        self._queue.move_to_end(access.block)
+
     def insert(self, access: BlockAccess) -> None:
         self._queue[access.block] = None
 

@@ -28,7 +28,7 @@ class HostRules:
         weight_ns: ``w`` of the rank rule in nanoseconds; 0 is exactly LRU.
         half_life_s: Half-life of an access; 0 means that nothing fades.
         cost_weight: Weight of the logarithm of the seconds at stake.
-        ghost_ratio: Ghost entries kept per chunk of capacity.
+        ghost_ratio: Ghost entries kept per chunk of capacity; ``None`` = as many as vLLM's own threshold counts.
         admission: Which missing chunks come in.
         store_mode: When copies come from the device.
         min_load_tokens: Shortest run that is loaded; 0 = as the costs decide.
@@ -41,7 +41,7 @@ class HostRules:
     weight_ns: float = 0.0
     half_life_s: float = 0.0
     cost_weight: float = 0.0
-    ghost_ratio: float = 0.0
+    ghost_ratio: float | None = 0.0
     admission: Admission = Admission.ALL
     store_mode: StoreMode = StoreMode.EAGER
     min_load_tokens: int = 0
@@ -76,6 +76,7 @@ class HostRules:
             min_load_tokens=tier.min_load_tokens,
             costs=document.costs.profile(),
             prices=document.prices,
+            ghost_ratio=None if tier.admission is Admission.TWO_HIT else 0.0,
         )
         return common if knobs is None else common._ranked(knobs)
 
@@ -89,10 +90,8 @@ class HostRules:
         )
 
     def ghost_entries(self, capacity: int) -> int:
-        """Ghost entries kept beside ``capacity`` chunks; LRU behind two-hit admission keeps as many as vLLM counts."""
-        if self.weight_ns == 0.0 and self.admission is Admission.TWO_HIT:
-            return _TRACKED_CHUNKS
-        return math.ceil(self.ghost_ratio * capacity)
+        """Ghost entries kept beside ``capacity`` chunks."""
+        return _TRACKED_CHUNKS if self.ghost_ratio is None else math.ceil(self.ghost_ratio * capacity)
 
     def expected_s(self, frequency: float, depth: int, chunk_tokens: int) -> float | None:
         """Seconds that a copy on the host is expected to save within one turnover; ``None`` where that is not known."""

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from autotune.core.decide.rank import decayed_frequency, rank_ns, value_term_ns
 from autotune.core.errors import PolicyError
 from autotune.core.eviction import PolicySpec
-from autotune.core.policy import LruDocument, Tiers, policy_spec
+from autotune.core.policy import LruDocument, StoredTier, Tiers, policy_spec
 from autotune.core.trace import Trace
 from autotune.core.types import Admission, Tier
 from autotune.sim.tiers import tier_context
@@ -57,9 +57,13 @@ def test_value_by_depth_is_the_simulators() -> None:
 
 
 def test_two_hit_lru_remembers_as_many_as_vllm_counts() -> None:
-    """Plain LRU behind two-hit admission keeps vLLM's 64,000 entries, whatever the pool."""
-    assert HostRules("lru", admission=Admission.TWO_HIT).ghost_entries(10) == 64_000
-    assert HostRules("rank", weight_ns=1.0, ghost_ratio=1.5).ghost_entries(10) == 15
+    """Plain LRU behind two-hit admission keeps vLLM's 64,000 entries; the rank rule what its document says."""
+    document = example_document()
+    tiers = Tiers(host=StoredTier(admission=Admission.TWO_HIT))
+    plain = LruDocument(fingerprint=document.fingerprint, budgets=document.budgets, tiers=tiers, costs=document.costs)
+    assert HostRules.of(plain).ghost_entries(10) == 64_000
+    assert HostRules.of(document).ghost_entries(10) == 10
+    assert HostRules("rank", ghost_ratio=1.5, admission=Admission.TWO_HIT).ghost_entries(10) == 15
     assert HostRules.lru().ghost_entries(10) == 0
 
 

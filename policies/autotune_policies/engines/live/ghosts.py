@@ -39,6 +39,10 @@ class GhostEntries:
             self.hits += 1
         return known
 
+    def settle(self, key: bytes) -> tuple[float, int] | None:
+        """The same, of a ghost that comes in though nobody asks for it."""
+        return self._usage.pop(key, None)
+
     def put(self, key: bytes, frequency: float, last_ns: int) -> None:
         """Make a chunk the newest ghost, forgetting the oldest where there is no room."""
         if self._limit < 1:

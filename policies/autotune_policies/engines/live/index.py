@@ -64,10 +64,17 @@ class HostIndex:
 
     # Accesses
 
-    def insert(self, key: Key, parent: Key | None, depth: int, now_ns: int) -> None:
-        """A missing chunk gets a place and is held until :meth:`release`. A ghost takes its statistics back."""
-        ghost = self.ghosts.take(key)
-        frequency = 1.0 if ghost is None else self._ranks.counted(ghost[0], ghost[1], now_ns)
+    def insert(self, key: Key, parent: Key | None, depth: int, now_ns: int, is_use: bool = True) -> None:
+        """A missing chunk gets a place and is held until :meth:`release`. A ghost takes its statistics back.
+
+        Args:
+            key: The chunk.
+            parent: The chunk that it continues.
+            depth: Position in its chain, in chunks.
+            now_ns: Time.
+            is_use: Whether a request asked for it; otherwise the device gave it up, which counts no access.
+        """
+        frequency = self._frequency(self.ghosts.take(key) if is_use else self.ghosts.settle(key), now_ns, is_use)
         resident = Resident(parent, depth, self._orphans.pop(key, 0), frequency, now_ns)
         if parent is not None:
             above = self.residents.get(parent)
@@ -313,7 +320,14 @@ class HostIndex:
 
     # Admission
 
-    def admit(self, candidates: Sequence[tuple[Key, int]], n_free: int, protected: Collection[Key], now_ns: int) -> int:
+    def admit(
+        self,
+        candidates: Sequence[tuple[Key, int]],
+        n_free: int,
+        protected: Collection[Key],
+        now_ns: int,
+        is_use: bool = True,
+    ) -> int:
         """How many of the missing chunks come in, from the first on; the first refusal ends the run.
 
         Under marginal admission the victims are chosen on the way and kept for the :meth:`evict` that follows;
@@ -324,16 +338,21 @@ class HostIndex:
             n_free: Free places.
             protected: Chunks that stay.
             now_ns: Time of the offer.
+            is_use: As for :meth:`insert`; what the device gives up is known after its second use.
         """
         if self.rules.admission is Admission.ALL:
             return len(candidates)
         if self.rules.admission is Admission.TWO_HIT:
-            return next((i for i, (key, _) in enumerate(candidates) if key not in self.ghosts), len(candidates))
+            known = self.ghosts.__contains__ if is_use else self._was_used_twice
+            return next((i for i, (key, _) in enumerate(candidates) if not known(key)), len(candidates))
         n_free = min(n_free, len(candidates))
         if not self._leaf_only:  # whatever is asked for now outranks what was asked for before
             return n_free + len(self._oldest(len(candidates) - n_free, protected))
         self.unstage()
-        wanted = [self._rank_if_inserted(key, depth, now_ns) for key, depth in candidates[n_free:]]
+        wanted = [
+            self._ranks.rank_ns(now_ns, self._frequency(self.ghosts.get(key), now_ns, is_use), depth)
+            for key, depth in candidates[n_free:]
+        ]
         self._choose(self._staged, len(wanted), protected, wanted)
         return n_free + len(self._staged)
 
@@ -343,10 +362,15 @@ class HostIndex:
             staged, self._staged = self._staged, []
             self._put_back(staged)
 
-    def _rank_if_inserted(self, key: Key, depth: int, now_ns: int) -> int:
-        ghost = self.ghosts.get(key)
-        frequency = 1.0 if ghost is None else self._ranks.counted(ghost[0], ghost[1], now_ns)
-        return self._ranks.rank_ns(now_ns, frequency, depth)
+    def _was_used_twice(self, key: Key) -> bool:
+        known = self.ghosts.get(key)
+        return known is not None and known[0] > 1.0
+
+    def _frequency(self, known: tuple[float, int] | None, now_ns: int, is_use: bool) -> float:
+        """Frequency of a chunk that is not resident, as of now."""
+        if known is None:
+            return 1.0
+        return self._ranks.counted(known[0], known[1], now_ns) if is_use else known[0]
 
     # What is known
 

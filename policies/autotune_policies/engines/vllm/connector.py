@@ -10,10 +10,11 @@ manager's records, the **lazy store** (:mod:`autotune_policies.engines.vllm.lazy
 - ``rules``: ``live.rules.HostRules`` in force; looked at in every step.
 - ``device_rules``: ``device.DeviceRules`` in force, ``None`` = the device's own order.
 - ``counters``: ``metrics.PolicyCounters``; ``loads_refused``, ``lazy_stores`` and ``fallbacks`` are counted there.
-- ``note_request(RequestFeatures)``: a request was added; ``note_finished(RequestFeatures)``: it has ended. The latter
-  comes before the manager's own ``on_request_finished`` of that request.
-- ``note_prefix(context, key, end_tokens)``: the chunk before those that are offered lazily under this context right
-  after, and the tokens up to its end.
+- ``note_full_attention(group_ids)``: which groups have full attention; told once at the start.
+- ``note_load_refused(keys, reason)``: a run that the host holds is computed again.
+- ``note_ended(request_id, FinishedRequest)``: a request has ended; before the manager's own ``on_request_finished``.
+- ``note_idle(context, prefix, end_tokens)``: what is offered under this context next is nobody's use, but idle on the
+  device; the chunk before it, if any, and the tokens up to that one's end.
 - ``note_transfer(TransferReport)``: copies have finished.
 
 Whatever our code raises, the call is answered as vLLM's own connector would have, and from then on always.
@@ -64,9 +65,12 @@ class AutotuneConnector(OffloadingConnector):
         """Tokens to load beyond those that the device has: what the host holds, or 0 where loading does not pay."""
         stock: tuple[int | None, bool] = super().get_num_new_matched_tokens(request, num_computed_tokens)
         n_tokens = stock[0]
-        if not n_tokens or self._guard(True, SchedulerPart.load_pays, request, num_computed_tokens, n_tokens):
+        if n_tokens is None:
             return stock
-        return 0, False
+        if n_tokens and not self._guard(True, SchedulerPart.load_pays, request, num_computed_tokens, n_tokens):
+            stock = 0, False
+        self._guard(None, SchedulerPart.note_lookup, request, num_computed_tokens, stock[0] or 0)
+        return stock
 
     def build_connector_meta(self, scheduler_output: Any) -> Any:
         """Copies of this step: vLLM's own, and those of the lazy store."""

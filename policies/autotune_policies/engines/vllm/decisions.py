@@ -12,8 +12,8 @@ from autotune.core.types import StoreMode
 from autotune_policies.engines.live.rules import HostRules
 from autotune_policies.engines.vllm import compat
 from autotune_policies.engines.vllm.device import DeviceKeep, DeviceRules
-from autotune_policies.engines.vllm.features import TransferReport, features_of
-from autotune_policies.engines.vllm.layout import Layout
+from autotune_policies.engines.vllm.features import FinishedRequest, TransferReport, finished_request
+from autotune_policies.engines.vllm.layout import Layout, LayoutGroup
 from autotune_policies.engines.vllm.lazy import LazyLimits, LazyStore
 from autotune_policies.engines.vllm.link import LinkEstimate, LinkSpeed, refusal
 from autotune_policies.engines.vllm.metrics import LoadRefusal, PolicyCounters
@@ -44,7 +44,11 @@ class SchedulerPart:
         self._lazy: LazyStore | None = None
         self._stores_lazily = False
         self._device: DeviceKeep | None = None
-        self.counters: PolicyCounters = getattr(side.manager, "counters", None) or PolicyCounters()
+        # Under tiering the policy sits in the host pool that vLLM's manager has in front of its slower tiers.
+        self._manager = getattr(side.manager, "primary_tier", side.manager)
+        self._found: dict[str, tuple[int, int]] = {}
+        self.counters: PolicyCounters = getattr(self._manager, "counters", None) or PolicyCounters()
+        self._tell("note_full_attention", [group.group_id for group in self._layout.groups if group.full_attention])
 
     @property
     def lazy_pending(self) -> bool:
@@ -65,7 +69,7 @@ class SchedulerPart:
 
     def follow_policy(self) -> None:
         """Obey the rules that the manager has in force now."""
-        manager = self._side.manager
+        manager = self._manager
         rules = getattr(manager, "rules", None)
         if rules is not None and rules is not self._rules and rules != self._rules:
             self._rules = rules
@@ -109,12 +113,11 @@ class SchedulerPart:
         """A request was added."""
         if self._stores_lazily:
             self._limit_eager_stores(self._side._req_status[request.request_id])
-        self._tell("note_request", request)
 
     def request_finished(self, request: Any, block_ids: tuple[list[int], ...]) -> None:
         """A request has ended."""
         self._refused.discard(request.request_id)
-        self._tell("note_finished", request)
+        self._tell("note_ended", request.request_id, self._what_it_did(request))
         blocks = self._blocks_of(request, block_ids)
         if self._stores_lazily and self._lazy is not None:
             self._lazy.note_finished(blocks, self._storable_tokens(request))
@@ -135,10 +138,32 @@ class SchedulerPart:
         limit = _NO_LIMIT_TOKENS if asked is None else asked
         return min(limit, request.num_prompt_tokens) if self._layout.prompt_only else limit
 
-    def _tell(self, hook: str, request: Any) -> None:
-        note = getattr(self._side.manager, hook, None)
+    def note_lookup(self, request: Any, computed_tokens: int, loaded_tokens: int) -> None:
+        """What a request found when it was first scheduled; after a preemption it finds its own blocks."""
+        self._found.setdefault(request.request_id, (computed_tokens, loaded_tokens))
+
+    def _what_it_did(self, request: Any) -> FinishedRequest:
+        group, place = self._first_full_attention()
+        status = self._side._req_status.get(request.request_id)
+        keys = [] if status is None else status.group_states[place].offload_keys
+        computed, loaded = self._found.pop(request.request_id, (0, 0))
+        n_keys = request.num_prompt_tokens // group.chunk_tokens
+        on_device = computed // group.chunk_tokens
+        return finished_request(
+            request, keys[:n_keys], on_device, (computed + loaded) // group.chunk_tokens - on_device
+        )
+
+    def _first_full_attention(self) -> tuple[LayoutGroup, int]:
+        """The group whose chunks stand for a request, and its place; a model without full attention has any."""
+        for place, group in enumerate(self._layout.groups):
+            if group.full_attention:
+                return group, place
+        return self._layout.groups[0], 0
+
+    def _tell(self, hook: str, *what: Any) -> None:
+        note = getattr(self._manager, hook, None)
         if note is not None:
-            note(features_of(request))
+            note(*what)
 
     # Load or recompute
 
@@ -150,7 +175,13 @@ class SchedulerPart:
         if request.request_id not in self._refused:
             self._refused.add(request.request_id)
             self.counters.loads_refused[reason] += 1
+            self._tell("note_load_refused", self._keys_of(request, computed_tokens, n_tokens), reason.value)
         return False
+
+    def _keys_of(self, request: Any, start_tokens: int, n_tokens: int) -> Sequence[bytes]:
+        group, place = self._first_full_attention()
+        keys: Sequence[bytes] = self._side._req_status[request.request_id].group_states[place].offload_keys
+        return keys[start_tokens // group.chunk_tokens : (start_tokens + n_tokens) // group.chunk_tokens]
 
     def _why_not(self, computed_tokens: int, n_tokens: int) -> LoadRefusal | None:
         rules = self._rules
@@ -192,14 +223,12 @@ class SchedulerPart:
         meta = connector_output.kv_connector_worker_meta
         if meta is None or meta.transfer_stats.is_empty():
             return
-        note = getattr(self._side.manager, "note_transfer", None)
         for is_load, stats in ((True, meta.transfer_stats.load), (False, meta.transfer_stats.store)):
             if stats.is_empty():
                 continue
             if is_load:
                 self._link.observe(len(stats.sizes), stats.bytes, stats.time, self._layout.n_ranks)
-            if note is not None:
-                note(TransferReport(is_load, len(stats.sizes), stats.bytes, stats.time))
+            self._tell("note_transfer", TransferReport(is_load, len(stats.sizes), stats.bytes, stats.time))
 
     def before_reset(self) -> None:
         """The host is about to be emptied, after which vLLM stores the blocks of running requests again.

@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class RequestFeatures:
-    """What a connector knows of a request and its manager does not.
+class FinishedRequest:
+    """What one request did, told when it ends.
 
     Attributes:
-        request_id: The engine's name of the request.
+        keys: Full chunks of its prompt in the first group with full attention, in prefix order.
+        device_chunks: How many of them the device had when it was first scheduled.
+        host_chunks: How many after those were loaded.
         prompt_tokens: Prompt tokens.
-        output_tokens: Tokens generated so far; 0 when the request is new.
-        finish_reason: The engine's own word once it has ended: ``stop``, ``length``, ``abort``, …
-        priority: Scheduling priority.
+        output_tokens: Generated tokens.
+        finish_reason: The engine's own word: ``stop``, ``length``, ``abort``, …
         session_id: What ties requests of one conversation together, if the client said.
+        priority: Scheduling priority.
         preemptions: How often it was preempted.
     """
 
-    request_id: str
+    keys: Sequence[bytes]
+    device_chunks: int
+    host_chunks: int
     prompt_tokens: int
     output_tokens: int
     finish_reason: str | None
-    priority: int
     session_id: str | None
-    preemptions: int
+    priority: int = 0
+    preemptions: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +51,8 @@ class TransferReport:
     seconds: float
 
 
-def features_of(request: Any) -> RequestFeatures:
-    """What the engine's request tells.
+def finished_request(request: Any, keys: Sequence[bytes], device_chunks: int, host_chunks: int) -> FinishedRequest:
+    """What the engine's request tells, with what it found.
 
     Source: vLLM 0.24 to 0.33, v1/request.py; ``session_id`` stands on the request from 0.30 on, and clients may give
     one in ``kv_transfer_params`` before that.
@@ -55,12 +60,14 @@ def features_of(request: Any) -> RequestFeatures:
     params = request.kv_transfer_params or {}
     session = getattr(request, "session_id", None) or params.get("session_id")
     reason = request.get_finished_reason()
-    return RequestFeatures(
-        request_id=request.request_id,
+    return FinishedRequest(
+        keys=keys,
+        device_chunks=min(device_chunks, len(keys)),
+        host_chunks=max(0, min(host_chunks, len(keys) - device_chunks)),
         prompt_tokens=request.num_prompt_tokens,
         output_tokens=request.num_output_tokens,
         finish_reason=None if reason is None else str(reason),
-        priority=int(getattr(request, "priority", 0)),
         session_id=None if session is None else str(session),
+        priority=int(getattr(request, "priority", 0)),
         preemptions=int(getattr(request, "num_preemptions", 0)),
     )

@@ -2,7 +2,7 @@
 
 A key is the hash of the prompt up to the chunk's end, followed by the number of its KV-cache group in 4 bytes, big
 endian. In a hybrid model, layers with full attention need every chunk of a prefix; layers with a window need the last
-few before the place where a request goes on. So the chunk in a group with full attention carries those of the others.
+few before the place where a request goes on. So the chunks that end at one token are of use together.
 
 Source: vLLM 0.32, ``v1/kv_offload/base.py`` (``make_offload_key``) and
 ``distributed/kv_transfer/kv_connector/v1/offloading/scheduler.py`` (``_lookup_complete_chunks``).
@@ -27,7 +27,7 @@ class ChunkGroups:
     def __init__(self, chunk_tokens: Mapping[int, int], full_attention: Collection[int] | None) -> None:
         self.chunk_tokens = {_suffix(group): tokens for group, tokens in chunk_tokens.items()}
         self._full: frozenset[bytes] = frozenset()
-        self._windowed: tuple[bytes, ...] = ()
+        self._suffixes = tuple(self.chunk_tokens)
         self.tell_full_attention(full_attention)
 
     def tell_full_attention(self, groups: Collection[int] | None) -> None:
@@ -37,23 +37,24 @@ class ChunkGroups:
                 () if len(self.chunk_tokens) > 1 else [int.from_bytes(suffix, "big") for suffix in self.chunk_tokens]
             )
         self._full = frozenset(map(_suffix, groups))
-        self._windowed = tuple(suffix for suffix in self.chunk_tokens if suffix not in self._full)
 
     @property
     def has_siblings(self) -> bool:
-        """Whether chunks of some groups are of no use without those of others."""
-        return bool(self._windowed and self._full)
+        """Whether a prompt's chunks lie in several groups, and it is known which of them have full attention."""
+        return len(self._suffixes) > 1 and bool(self._full)
 
     def is_chained(self, key: bytes) -> bool:
         """Whether a chunk is of no use without the one before it, because its group has full attention."""
         return key[-GROUP_BYTES:] in self._full
 
-    def siblings_lost_with(self, key: bytes) -> list[bytes]:
-        """Keys of the chunks that end at the same token in groups that are of no use without this one."""
-        if key[-GROUP_BYTES:] not in self._full:
-            return []
-        prefix = key[:-GROUP_BYTES]
-        return [prefix + suffix for suffix in self._windowed]
+    def siblings_of(self, key: bytes) -> list[bytes]:
+        """Keys of the chunks that end at the same token in the other groups.
+
+        Without a chunk of full attention nothing of its prompt can be loaded from there on, and without the window that
+        ends with it nothing can be loaded up to there; either way the others have lost their use.
+        """
+        prefix, suffix = key[:-GROUP_BYTES], key[-GROUP_BYTES:]
+        return [prefix + other for other in self._suffixes if other != suffix]
 
     @staticmethod
     def in_order(key_groups: Sequence[Sequence[bytes]], req_context: Any) -> list[bytes]:

@@ -264,9 +264,9 @@ class LazyStore:
         keys = [idle.key for idle in run]
         with compat.manager_locked(self._side):
             manager.on_new_request(context)
-            note_prefix = getattr(manager, "note_prefix", None)
-            if note_prefix is not None and first.parent is not None:
-                note_prefix(context, first.parent, first.end_tokens - self._layout.groups[first.group].block_tokens)
+            note_idle = getattr(getattr(manager, "primary_tier", manager), "note_idle", None)
+            if note_idle is not None:
+                note_idle(context, first.parent, first.end_tokens - self._layout.groups[first.group].block_tokens)
             output = manager.prepare_store(keys, context)
             try:
                 return self._submit(run, output, context)

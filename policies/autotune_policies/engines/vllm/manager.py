@@ -18,7 +18,7 @@ from vllm.v1.kv_offload.cpu.manager import CPUOffloadingManager
 from vllm.v1.kv_offload.cpu.policies.base import CachePolicy
 
 from autotune.core.clock import monotonic_ns
-from autotune.core.types import Admission, Tier
+from autotune.core.types import Admission, StoreMode, Tier
 from autotune.core.units import NS_PER_S
 from autotune_policies.engines.live.index import HostIndex
 from autotune_policies.engines.live.rules import HostRules
@@ -27,13 +27,13 @@ from autotune_policies.engines.live.source import EngineFacts, PolicyOutcome, Po
 from autotune_policies.engines.vllm import compat
 from autotune_policies.engines.vllm.device import DeviceRules
 from autotune_policies.engines.vllm.facts import PoolFacts
-from autotune_policies.engines.vllm.features import TransferReport
+from autotune_policies.engines.vllm.features import FinishedRequest, TransferReport
 from autotune_policies.engines.vllm.groups import GROUP_BYTES, ChunkGroups
 from autotune_policies.engines.vllm.metrics import HostLookup, PolicyCounters, RefusalReason
 from autotune_policies.engines.vllm.policy import RankCachePolicy
 from autotune_policies.engines.vllm.seams import Feature
 from autotune_policies.engines.vllm.trail import RequestTrail, by_group
-from autotune_policies.engines.vllm.witness import FinishedRequest, Witness
+from autotune_policies.engines.vllm.witness import Witness
 
 logger = init_logger("vllm.kv_autotune")
 
@@ -173,7 +173,8 @@ class PolicyManager:
             refused = self._refused(index, keys, req_context, trail, began_ns)
         except Exception as fault:
             self._ordered.fall_back("prepare_store", fault)
-        admitted = [key for key in keys if key not in set(refused)] if refused else keys
+        out = set(refused)
+        admitted = [key for key in keys if key not in out] if out else keys
         if not self._hears_of_ends:
             trail.used.extend(self._not_arriving(admitted))
         output = super().prepare_store(admitted, req_context)  # type: ignore[misc]
@@ -198,13 +199,13 @@ class PolicyManager:
         if not missing:
             return ()
         self._note_known(index, keys, missing, trail)
-        self._ordered.lineage = lineage
+        self._ordered.lineage, self._ordered.is_use = lineage, not trail.is_idle
         index.protected_parent = lineage[missing[0]][0] if index.rules.leaf_only else None
         if index.rules.admission is Admission.ALL:
             return ()
         n_open = next((i for i, key in enumerate(missing) if key in trail.refused), len(missing))
         candidates = [(key, lineage[key][1]) for key in missing[:n_open]]
-        return missing[index.admit(candidates, self._free_chunks(), set(keys), now_ns) :]
+        return missing[index.admit(candidates, self._free_chunks(), set(keys), now_ns, not trail.is_idle) :]
 
     def _not_arriving(self, keys: Sequence[bytes]) -> list[bytes]:
         """What of an offer counts as used, as from vLLM 0.31 on: all but what another request is storing just now."""
@@ -220,6 +221,8 @@ class PolicyManager:
                 trail.known[None] = self._witness.features(index, missing[0])
             if keys[0] is not missing[0] and Tier.DEVICE not in trail.known:
                 trail.known[Tier.DEVICE] = self._witness.features(index, keys[0])
+        if trail.is_idle:
+            return
         if not trail.loaded and not trail.missed:
             self.counters.lookups[HostLookup.MISS] += 1
         self.counters.lookup_chunks[HostLookup.MISS] += max(0, len(missing) - trail.missed)
@@ -269,6 +272,7 @@ class PolicyManager:
     ) -> None:
         index.unstage()
         index.protected_parent = None
+        self._ordered.is_use = True
         counters = self.counters
         if output is None:
             counters.refusals[RefusalReason.NO_ROOM] += 1
@@ -281,7 +285,8 @@ class PolicyManager:
         new = [key for key in reversed(refused) if key not in trail.refused]
         if new:
             trail.refused.update(new)
-            index.refuse(new, now_ns)
+            if not trail.is_idle:
+                index.refuse(new, now_ns)
             two_hit = index.rules.admission is Admission.TWO_HIT
             counters.refusals[RefusalReason.FIRST_SIGHT if two_hit else RefusalReason.BELOW_VICTIM] += 1
             counters.refusals[RefusalReason.PREFIX_REFUSED] += len(new) - 1
@@ -332,10 +337,19 @@ class PolicyManager:
 
     # What the connector tells
 
-    def note_prefix(self, req_context: Any, key: bytes, end_tokens: int) -> None:
-        """The chunk before those that are offered under this context next, and the tokens up to its end."""
-        suffix = key[-GROUP_BYTES:]
-        self._trail(req_context).tips[suffix] = key, end_tokens // self.groups.chunk_tokens[suffix] - 1
+    def note_idle(self, req_context: Any, prefix: bytes | None, end_tokens: int) -> None:
+        """What is offered under this context next lies idle on the device; that is no use of it.
+
+        Args:
+            req_context: The context.
+            prefix: The chunk before, if there is one.
+            end_tokens: Tokens up to that one's end.
+        """
+        trail = self._trail(req_context)
+        trail.is_idle = True
+        if prefix is not None:
+            suffix = prefix[-GROUP_BYTES:]
+            trail.tips[suffix] = prefix, end_tokens // self.groups.chunk_tokens[suffix] - 1
 
     def note_full_attention(self, groups: Collection[int]) -> None:
         """Which groups have full attention, where the engine tells its connector only."""
@@ -343,8 +357,18 @@ class PolicyManager:
 
     def note_ended(self, req_id: str, request: FinishedRequest) -> None:
         """A request has ended; told before :meth:`on_request_finished`."""
-        trail = self._trails.get(req_id)
+        trail, index = self._trails.get(req_id), self._ordered.index
         self._witness.finished(request, trail.known if trail is not None else {})
+        if index is not None and index.rules.store_mode is not StoreMode.EAGER:
+            self._count_uses(index, request)
+
+    def _count_uses(self, index: HostIndex, request: FinishedRequest) -> None:
+        """Where copies come only when the device gives a chunk up, the host hears of uses here; loads it heard of."""
+        loaded = range(request.device_chunks, request.device_chunks + request.host_chunks)
+        others = [key for i, key in reversed(list(enumerate(request.keys))) if i not in loaded]
+        now_ns = self._now_ns()
+        index.refresh([key for key in others if key in index], (), now_ns)
+        index.refuse([key for key in others if key not in index], now_ns)
 
     def note_load_refused(self, keys: Sequence[bytes], reason: str) -> None:
         """A run that the host holds is computed again."""

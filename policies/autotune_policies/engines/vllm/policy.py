@@ -28,6 +28,7 @@ class RankCachePolicy(CachePolicy):
 
     Attributes:
         lineage: Parent and depth of the chunks that are about to be inserted, told by whoever offers them.
+        is_use: Whether a request asked for them; otherwise the device gave them up.
 
     Args:
         cache_capacity: Chunks that the pool holds.
@@ -47,6 +48,7 @@ class RankCachePolicy(CachePolicy):
     ) -> None:
         super().__init__(cache_capacity)
         self.lineage: Lineage = {}
+        self.is_use = True
         self._index: HostIndex | None = index
         self._groups = groups
         self._on_fault = on_fault
@@ -73,7 +75,7 @@ class RankCachePolicy(CachePolicy):
         if self._index is not None:
             try:
                 parent, depth = self.lineage.pop(key, (None, 0))
-                self._index.insert(key, parent, depth, self._now_ns())
+                self._index.insert(key, parent, depth, self._now_ns(), self.is_use)
                 if chunk.ref_cnt == 0:
                     self._index.release(key)
             except Exception as fault:
@@ -125,7 +127,7 @@ class RankCachePolicy(CachePolicy):
             return self._evict_oldest(n, protected)
         try:
             keys = self._index.evict(n, protected)
-            if keys and self._groups.has_siblings:
+            if keys and self._groups.has_siblings and self._index.rules.leaf_only:
                 self._condemn_siblings(self._index, keys)
         except Exception as fault:
             self.fall_back("evict", fault)
@@ -136,9 +138,9 @@ class RankCachePolicy(CachePolicy):
         return [(key, pop(key)) for key in keys]
 
     def _condemn_siblings(self, index: HostIndex, keys: Iterable[bytes]) -> None:
-        """Without its chunk in a group with full attention, a chunk of another group is of no use."""
+        """What ends at the same token in the other groups has lost its use; plain LRU knows no such rule."""
         for key in keys:
-            for sibling in self._groups.siblings_lost_with(key):
+            for sibling in self._groups.siblings_of(key):
                 index.condemn(sibling)
 
     def mark_evictable(self, key: bytes) -> None:

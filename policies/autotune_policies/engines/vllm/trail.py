@@ -22,6 +22,7 @@ class RequestTrail:
         refused: Chunks that were refused and remembered, each once.
         missed: Missing chunks that were counted.
         loaded: Loaded chunks that were counted.
+        is_idle: Whether it is no request, but the device that gives chunks up.
         known: What was known of its runs when they were decided about, by where they were found.
     """
 
@@ -32,6 +33,7 @@ class RequestTrail:
     refused: set[bytes] = field(default_factory=set)
     missed: int = 0
     loaded: int = 0
+    is_idle: bool = False
     known: dict[Tier | None, AccessFeatures] = field(default_factory=dict)
 
 

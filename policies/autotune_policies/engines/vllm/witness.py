@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from autotune.core.access import AccessFeatures
@@ -21,33 +21,11 @@ from autotune_policies.engines.live.records import (
 )
 from autotune_policies.engines.live.settings import EngineSettings
 from autotune_policies.engines.vllm.facts import PoolFacts
+from autotune_policies.engines.vllm.features import FinishedRequest
 from autotune_policies.engines.vllm.metrics import LostRecord, PolicyCounters
 
 _MAX_SESSIONS = 65_536
 _CHAIN_BITS = 2**63 - 1
-
-
-@dataclass(frozen=True, slots=True)
-class FinishedRequest:
-    """What one request did, told when it ends.
-
-    Attributes:
-        keys: Its full chunks in the first group with full attention, in prefix order.
-        device_chunks: How many of them the device had.
-        host_chunks: How many after those were loaded.
-        prompt_tokens: Prompt tokens.
-        output_tokens: Generated tokens.
-        finish_reason: The engine's own word.
-        session_id: What ties requests of one conversation together, if the client said.
-    """
-
-    keys: Sequence[bytes]
-    device_chunks: int
-    host_chunks: int
-    prompt_tokens: int
-    output_tokens: int
-    finish_reason: str | None
-    session_id: str | None
 
 
 class Witness:

@@ -299,3 +299,17 @@ def test_condemned_chunk_leaves_next() -> None:
     index.condemn(key_of(1, 0))
     index.refresh([key_of(1, 0)], (), 10)
     assert index.evict(1, ()) == [key_of(0, 0)]
+
+
+def test_what_the_device_gives_up_counts_no_access() -> None:
+    """A chunk that comes down keeps its count, and under two-hit admission it must have been used twice."""
+    index = HostIndex(8, CHUNK_TOKENS, RULES[4])
+    once, twice = key_of(0, 0), key_of(1, 0)
+    index.refuse([once, twice], 0)
+    index.refuse([twice], 1)
+    assert index.admit([(once, 0)], 8, (), 2, is_use=False) == 0
+    assert index.admit([(twice, 0)], 8, (), 2, is_use=False) == 1
+    index.insert(twice, None, 0, 2, is_use=False)
+    assert index.residents[twice].frequency == 2.0
+    index.insert(once, None, 0, 3)
+    assert index.residents[once].frequency == 2.0

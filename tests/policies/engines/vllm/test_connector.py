@@ -144,8 +144,7 @@ def test_the_manager_hears_what_only_the_connector_sees() -> None:
     heard: list[tuple[str, Any]] = []
     manager = harness.manager
     finish = manager.on_request_finished
-    manager.note_request = lambda features: heard.append(("new", features))
-    manager.note_finished = lambda features: heard.append(("finished", features))
+    manager.note_ended = lambda request_id, request: heard.append(("finished", request))
 
     def end(context: Any) -> None:
         heard.append(("end", context.req_id))
@@ -154,18 +153,29 @@ def test_the_manager_hears_what_only_the_connector_sees() -> None:
     manager.on_request_finished = end
     harness.add(prompt((1, 1), 20), 3, session_id="s1", priority=2)
     harness.drain()
-    assert [kind for kind, _ in heard] == ["new", "finished", "end"]
-    features = heard[1][1]
-    assert (features.prompt_tokens, features.output_tokens, features.finish_reason) == (20, 3, "length")
-    assert (features.priority, features.session_id, features.preemptions) == (2, "s1", 0)
-    assert heard[0][1].finish_reason is None
+    assert [kind for kind, _ in heard] == ["finished", "end"]
+    request = heard[0][1]
+    assert (request.prompt_tokens, request.output_tokens, request.finish_reason) == (20, 3, "length")
+    assert (request.priority, request.session_id, request.preemptions) == (2, "s1", 0)
+    assert (len(request.keys), request.device_chunks, request.host_chunks) == (5, 0, 0)
+
+
+def test_the_manager_hears_what_a_request_found() -> None:
+    """Chunks that the device had and chunks that were loaded are told apart, and counted once."""
+    harness = SchedulerHarness(OURS)
+    heard: list[Any] = []
+    harness.manager.note_ended = lambda request_id, request: heard.append(request)
+    loads_of(harness, 17)
+    last = heard[-1]
+    assert last.host_chunks > 0
+    assert last.device_chunks + last.host_chunks <= len(last.keys)
 
 
 def test_a_session_may_come_with_the_transfer_parameters_and_an_abort_has_its_reason() -> None:
     """Clients of engines without sessions name theirs in ``kv_transfer_params``."""
     harness = SchedulerHarness(OURS)
     heard: list[Any] = []
-    harness.manager.note_finished = heard.append
+    harness.manager.note_ended = lambda request_id, request: heard.append(request)
     request_id = harness.add(prompt((1, 1), 20), 3, kv_transfer_params={"session_id": 17})
     harness.abort(request_id)
     assert (heard[0].session_id, heard[0].finish_reason) == ("17", "abort")

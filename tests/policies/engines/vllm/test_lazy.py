@@ -138,13 +138,14 @@ def test_offers_are_runs_in_prefix_order_with_their_positions() -> None:
         return prepare(keys, context)
 
     harness.manager.prepare_store = note
-    harness.manager.note_prefix = lambda context, key, end_tokens: prefixes.append((key, end_tokens))
+    harness.manager.note_idle = lambda context, key, end_tokens: prefixes.append((key, end_tokens))
     for number in range(12):
         serve(harness, prompt((number, 1), 20))
     for positions in seen:
         assert positions == list(range(positions[0], positions[-1] + 1, 4))
     assert len(set(contexts)) == len(contexts)
-    assert {end_tokens for _, end_tokens in prefixes} <= {4, 8, 12, 16}
+    assert {end_tokens for _, end_tokens in prefixes} <= {0, 4, 8, 12, 16}
+    assert all((key is None) == (end_tokens == 0) for key, end_tokens in prefixes)
 
 
 def test_the_work_of_a_step_is_bounded() -> None:

@@ -333,7 +333,7 @@ def test_requests_are_recorded(tmp_path: Path) -> None:
     from autotune.core.types import Tier
     from autotune_policies.engines.live.records import read_segments
     from autotune_policies.engines.live.targets import TelemetryTarget
-    from autotune_policies.engines.vllm.witness import FinishedRequest
+    from autotune_policies.engines.vllm.features import FinishedRequest
 
     driver = Driver(telemetry=TelemetryTarget.parse(f"file:{tmp_path / 'records'}"))
     for length in (4, 6):

@@ -18,6 +18,7 @@ from heapq import heapify, heappop, heappush, heapreplace
 
 from autotune.core.types import Admission
 from autotune.core.units import NS_PER_S
+from autotune_policies.engines.live.chains import Chains
 from autotune_policies.engines.live.ghosts import GhostEntries
 from autotune_policies.engines.live.ranks import Ranks
 from autotune_policies.engines.live.resident import Entry, Key, Resident
@@ -49,7 +50,7 @@ class HostIndex:
         self.protected_parent: Key | None = None
         self._ranks = Ranks(rules, chunk_tokens)
         self._leaf_only = rules.leaf_only
-        self._orphans: dict[Key, int] = {}  # absent chunks that residents continue, and by how many
+        self._chains = Chains(self.residents)
         self._heap: list[Entry] = []
         self._staged: list[Entry] = []
         self._sequence = 0
@@ -58,9 +59,6 @@ class HostIndex:
 
     def __len__(self) -> int:
         return len(self.residents)
-
-    def __contains__(self, key: object) -> bool:
-        return key in self.residents
 
     # Accesses
 
@@ -75,13 +73,9 @@ class HostIndex:
             is_use: Whether a request asked for it; otherwise the device gave it up, which counts no access.
         """
         frequency = self._frequency(self.ghosts.take(key) if is_use else self.ghosts.settle(key), now_ns, is_use)
-        resident = Resident(parent, depth, self._orphans.pop(key, 0), frequency, now_ns)
+        resident = Resident(parent, depth, self._chains.waiting_for(key), frequency, now_ns)
         if parent is not None:
-            above = self.residents.get(parent)
-            if above is not None:
-                above.children += 1
-            else:
-                self._orphans[parent] = self._orphans.get(parent, 0) + 1
+            self._chains.gain(parent)
         self.residents[key] = resident
         resident.version = self._version
         self._place(key, resident, now_ns)
@@ -259,33 +253,20 @@ class HostIndex:
                 resident.entry = entry
                 heappush(self._heap, entry)
             if resident.parent is not None:
-                self._gain_child(resident.parent)
+                self._chains.gain(resident.parent)
 
     def _lose_child(self, parent: Key) -> None:
-        above = self.residents.get(parent)
+        above = self._chains.lose(parent)
         if above is not None:
-            above.children -= 1
-            if not above.children:
-                if self._swap is not None:
-                    self._swap.changed(parent, above)
-                if self._leaf_only and (above.entry is None or above.version != self._version):
-                    self._become_candidate(parent, above)
-        elif self._orphans[parent] > 1:
-            self._orphans[parent] -= 1
-        else:
-            del self._orphans[parent]
-
-    def _gain_child(self, parent: Key) -> None:
-        above = self.residents.get(parent)
-        if above is not None:
-            above.children += 1
-        else:
-            self._orphans[parent] = self._orphans.get(parent, 0) + 1
+            if self._swap is not None:
+                self._swap.changed(parent, above)
+            if self._leaf_only and (above.entry is None or above.version != self._version):
+                self._become_candidate(parent, above)
 
     def _forget(self, key: Key, resident: Resident) -> None:
         """A chunk has left, and its parent was told; what it was continued by waits for it to come back."""
         if resident.children:
-            self._orphans[key] = resident.children
+            self._chains.leave(key, resident)
         self.ghosts.put(key, resident.frequency, resident.last_ns)
 
     def remove(self, key: Key) -> None:
@@ -310,7 +291,7 @@ class HostIndex:
 
     def clear(self) -> None:
         """Forget everything, ghosts too; rules that were being prepared are obeyed at once."""
-        for content in (self.residents, self._orphans, self._heap, self._staged):
+        for content in (self.residents, self._chains.orphans, self._heap, self._staged):
             content.clear()
         self.ghosts.clear()
         self.protected_parent = None

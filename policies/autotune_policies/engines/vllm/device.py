@@ -130,7 +130,7 @@ class DeviceKeep:
             key = cached_key(self._pool.blocks[block_id], (depth + 1) * group.block_tokens)
             if key is not None:
                 used.append(key)
-                if key not in index:
+                if key not in index.residents:
                     index.insert(key, parent if group.full_attention else None, depth, now_ns)
                     brought.add(key)
                 self._place(key, block_id)
@@ -191,7 +191,7 @@ class DeviceKeep:
 
     def _is_ranked(self, index: HostIndex, block: Any) -> bool:
         key = block.block_hash
-        return key is not None and key in index and self._block_of.get(key) == block.block_id
+        return key is not None and key in index.residents and self._block_of.get(key) == block.block_id
 
     def _idle_block(self, key: bytes) -> Any | None:
         """The block of a victim, unless it is in use or holds something else by now."""

@@ -18,7 +18,7 @@ from vllm.v1.kv_offload.cpu.manager import CPUOffloadingManager
 from vllm.v1.kv_offload.cpu.policies.base import CachePolicy
 
 from autotune.core.clock import monotonic_ns
-from autotune.core.types import Admission, StoreMode, Tier
+from autotune.core.types import Admission, Tier
 from autotune.core.units import NS_PER_S
 from autotune_policies.engines.live.index import HostIndex
 from autotune_policies.engines.live.rules import HostRules
@@ -27,8 +27,8 @@ from autotune_policies.engines.live.source import EngineFacts, PolicyOutcome, Po
 from autotune_policies.engines.vllm import compat
 from autotune_policies.engines.vllm.device import DeviceRules
 from autotune_policies.engines.vllm.facts import PoolFacts
-from autotune_policies.engines.vllm.features import FinishedRequest, TransferReport
-from autotune_policies.engines.vllm.groups import GROUP_BYTES, ChunkGroups
+from autotune_policies.engines.vllm.groups import ChunkGroups
+from autotune_policies.engines.vllm.hooks import ConnectorHooks
 from autotune_policies.engines.vllm.metrics import HostLookup, PolicyCounters, RefusalReason
 from autotune_policies.engines.vllm.policy import RankCachePolicy
 from autotune_policies.engines.vllm.seams import Feature
@@ -41,7 +41,7 @@ RERANKED_PER_STEP = 512
 _MAX_REQUESTS = 65_536
 
 
-class PolicyManager:
+class PolicyManager(ConnectorHooks):
     """Obeys a policy file in front of one of vLLM's managers; a mixin.
 
     Args:
@@ -335,54 +335,7 @@ class PolicyManager:
         counters.drain(stats)
         return stats
 
-    # What the connector tells
-
-    def note_idle(self, req_context: Any, prefix: bytes | None, end_tokens: int) -> None:
-        """What is offered under this context next lies idle on the device; that is no use of it.
-
-        Args:
-            req_context: The context.
-            prefix: The chunk before, if there is one.
-            end_tokens: Tokens up to that one's end.
-        """
-        trail = self._trail(req_context)
-        trail.is_idle = True
-        if prefix is not None:
-            suffix = prefix[-GROUP_BYTES:]
-            trail.tips[suffix] = prefix, end_tokens // self.groups.chunk_tokens[suffix] - 1
-
-    def note_full_attention(self, groups: Collection[int]) -> None:
-        """Which groups have full attention, where the engine tells its connector only."""
-        self.groups.tell_full_attention(groups)
-
-    def note_ended(self, req_id: str, request: FinishedRequest) -> None:
-        """A request has ended; told before :meth:`on_request_finished`."""
-        trail, index = self._trails.get(req_id), self._ordered.index
-        self._witness.finished(request, trail.known if trail is not None else {})
-        if index is not None and index.rules.store_mode is not StoreMode.EAGER:
-            self._count_uses(index, request)
-
-    def _count_uses(self, index: HostIndex, request: FinishedRequest) -> None:
-        """Where copies come only when the device gives a chunk up, the host hears of uses here; loads it heard of."""
-        loaded = range(request.device_chunks, request.device_chunks + request.host_chunks)
-        others = [key for i, key in reversed(list(enumerate(request.keys))) if i not in loaded]
-        now_ns = self._now_ns()
-        index.refresh([key for key in others if key in index], (), now_ns)
-        index.refuse([key for key in others if key not in index], now_ns)
-
-    def note_load_refused(self, keys: Sequence[bytes], reason: str) -> None:
-        """A run that the host holds is computed again."""
-        if self._ordered.index is not None:
-            self._witness.load_decided(self._ordered.index, keys, reason)
-
-    def note_transfer(self, report: TransferReport) -> None:
-        """Copies have finished."""
-        self._witness.transferred(report.is_load, report.n_bytes, report.seconds)
-
     # Helpers
-
-    def _trail(self, req_context: Any) -> RequestTrail:
-        return self._trails.get(req_context.req_id) or RequestTrail()
 
     def _on_fault(self, during: str, fault: Exception) -> None:
         self.counters.fallbacks += 1

@@ -23,6 +23,8 @@ ALLOWED = {
 }
 # Compiled code is loaded through the entry point autotune.kernels only, and needs the extra `tuner`.
 COMPILED = "autotune_policies.kernels"
+# What binds to an engine loads that engine, and is imported only where it is there.
+BINDINGS = ("autotune_policies.engines.transformers", "autotune_policies.engines.vllm")
 
 # Imports each module in turn; prints which packages it brought in, beyond what the interpreter loads at its start.
 PROBE = """
@@ -51,7 +53,8 @@ def modules_of(package: str) -> list[str]:
         ".".join((package, *path.relative_to(folder).with_suffix("").parts)).removesuffix(".__init__")
         for path in folder.rglob("*.py")
     }
-    return sorted(name for name in names if f"{name}.".find(f"{COMPILED}.") != 0)
+    heavy = tuple(f"{package}." for package in (COMPILED, *BINDINGS))
+    return sorted(name for name in names if not f"{name}.".startswith(heavy))
 
 
 def packages_loaded(modules: list[str]) -> dict[str, set[str]]:

@@ -12,6 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from autotune.advise.entry import advise, plan
+from autotune.advise.plan import PlanRequest
 from autotune.advise.verify import Verification
 from autotune.advise.verify import verify as verify_document
 from autotune.core import policy as documents
@@ -23,11 +25,11 @@ from autotune.core.policy import Explanation, PolicyDocument
 from autotune.core.settings import QueueSettings, Settings, SimulationSettings
 from autotune.core.shapes import ModelShape
 from autotune.core.trace import Trace
-from autotune.core.types import StoreMode, Tier, Timing
+from autotune.core.types import EngineSemantics, StoreMode, Tier, Timing
 from autotune.core.units import GB, GIB, MS_PER_S
 from autotune.core.validation import validate
 from autotune.costs import load_hardware, profile
-from autotune.export import Change, render, save
+from autotune.export import Change, Export, Flavor, export_policy, render, save
 from autotune.export import diff as diff_documents
 from autotune.geometry import load_model
 from autotune.search.objectives.constraints import NEEDS_QUEUE, constraint
@@ -45,7 +47,18 @@ from autotune.sim.queueing import QueueResult
 from autotune.sim.result import CacheResult, Totals
 from autotune.sim.serving import latencies, queue_for, under_lru
 
-__all__ = ["Budget", "Policy", "Simulation", "cost_profile", "queue_settings", "simulate", "tune"]
+__all__ = [
+    "Budget",
+    "PlanRequest",
+    "Policy",
+    "Simulation",
+    "advise",
+    "cost_profile",
+    "plan",
+    "queue_settings",
+    "simulate",
+    "tune",
+]
 
 DEFAULT_MODEL = "llama-3.1-8b"
 DEFAULT_HARDWARE = "h100-sxm"
@@ -103,6 +116,43 @@ class Policy:
         """What changes from this policy to the other."""
         return diff_documents(self.document, other.document)
 
+    def export(
+        self,
+        path: str | Path,
+        engine: str = "vllm",
+        *,
+        flavor: Flavor | None = None,
+        block_tokens: int | None = None,
+        ranks: int = 1,
+        disk_dir: str | Path | None = None,
+        batch_size: int | None = None,
+    ) -> Export:
+        """The native settings with which an engine obeys the policy.
+
+        Args:
+            path: Where the engine will find the policy file.
+            engine: Name of a registered renderer.
+            flavor: All that our plug-in obeys, or what the engine can do by itself; None = the first where there is
+                a plug-in for this engine.
+            block_tokens: Tokens per block of the engine, where known.
+            ranks: Processes of one engine that share its KV cache: tensor-parallel times pipeline-parallel size.
+            disk_dir: Folder of the disk tier on the engine's machine.
+            batch_size: Sequences per batch, for engines that place whole sequences.
+
+        Raises:
+            AutotuneError: there is no such engine, or the policy cannot be rendered for it.
+        """
+        return export_policy(
+            self.document,
+            Path(path),
+            engine,
+            flavor=flavor,
+            block_tokens=block_tokens,
+            ranks=ranks,
+            disk_dir=None if disk_dir is None else Path(disk_dir),
+            batch_size=batch_size,
+        )
+
     def explain(
         self, *, depth_tokens: int, frequency: float, age_s: float = 0.0, size_tokens: int | None = None
     ) -> Explanation:
@@ -153,6 +203,7 @@ def simulate(
     store: StoreMode | None = None,
     timing: Timing | None = None,
     full_blocks: bool | None = None,
+    engine: EngineSemantics | str | None = None,
     measure_from_s: float | None = None,
     queue: QueueSettings | None = None,
     require_ttft: bool = False,
@@ -175,6 +226,7 @@ def simulate(
         store: When the host gets a block; a policy file's own mode where nothing is given, else the settings'.
         timing: When a request's blocks become idle.
         full_blocks: Drop partial tail blocks, as engines do.
+        engine: By whose rules the host works: ``canonical``, or ``vllm`` for those of vLLM.
         measure_from_s: Requests before this time only warm the caches up.
         queue: The serving side, for TTFT.
         require_ttft: Whether an unstable load is an error instead of a note.
@@ -190,19 +242,21 @@ def simulate(
     shape, costs = cost_profile(model, hardware, link_gb_per_s)
     budget = budget or _default_budget(document, device_blocks, host_blocks)
     sizes = budget.in_blocks(trace.block_tokens * costs.kv_bytes_per_token)
-    engine = _engine(sizes, settings.simulation, store=store, timing=timing, full_blocks=full_blocks)
+    config = _engine(
+        sizes, settings.simulation, store=store, timing=timing, full_blocks=full_blocks, semantics=_semantics(engine)
+    )
     if document:
         _require_same_model(document, shape, costs)
-        engine = engine_of(document, engine, trace.block_tokens, store)
+        config = engine_of(document, config, trace.block_tokens, store)
     else:
         spec = policy if isinstance(policy, PolicySpec) else PolicySpec(str(policy))
-        engine = with_policy(engine, ranked_tier(engine), spec)
+        config = with_policy(config, ranked_tier(config), spec)
     if device_policy is not None:
         spec = device_policy if isinstance(device_policy, PolicySpec) else PolicySpec(device_policy)
-        engine = with_policy(engine, Tier.DEVICE, spec)
+        config = with_policy(config, Tier.DEVICE, spec)
     if measure_from_s is None:
         measure_from_s = settings.simulation.measure_from_frac * trace.span_s
-    return _measure(trace, engine, costs, measure_from_s, queue or settings.queue, require_ttft, seed)
+    return _measure(trace, config, costs, measure_from_s, queue or settings.queue, require_ttft, seed)
 
 
 def tune(
@@ -280,6 +334,7 @@ def _engine(
     store: StoreMode | None = None,
     timing: Timing | None = None,
     full_blocks: bool | None = None,
+    semantics: EngineSemantics | None = None,
 ) -> CacheConfig:
     """An engine with LRU on every tier; what is not given is as the settings say."""
     return CacheConfig(
@@ -288,7 +343,18 @@ def _engine(
         timing=timing or settings.timing,
         itl_s=settings.itl_ms / MS_PER_S,
         full_blocks=settings.full_blocks if full_blocks is None else full_blocks,
+        semantics=semantics or settings.engine,
     )
+
+
+def _semantics(engine: EngineSemantics | str | None) -> EngineSemantics | None:
+    try:
+        return None if engine is None else EngineSemantics(engine)
+    except ValueError:
+        known = ", ".join(("vllm", *EngineSemantics))
+        raise ConfigError(
+            "a simulated engine is one whose rules are known", got=repr(engine), remedy=f"known: {known}"
+        ) from None
 
 
 def _default_budget(document: PolicyDocument | None, device_blocks: int | None, host_blocks: int | None) -> Budget:

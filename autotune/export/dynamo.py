@@ -47,8 +47,7 @@ def render(request: ExportRequest) -> Export:
             *_left_out(request, host),
             f"{PREFIX}CPU_CACHE_GB counts GB of 10^9 bytes, over all ranks of one engine: "
             f"{shared.gib(document.budgets.host_bytes)} in all; every replica takes as much again",
-            f"the device budget of {document.budgets.device_bytes:,} bytes (over all ranks) belongs to the engine "
-            "under Dynamo: give it to vLLM with --kv-cache-memory-bytes per rank",
+            shared.device_for_vllm(request),
             f"{PREFIX}METRICS=true and {PREFIX}METRICS_PORT show what it does; DYN_METRICS_PORT is another thing",
             "for the router, a hit below the device is worth what loading leaves of its recompute: "
             + ", ".join(f"{name} {value}" for name, value in _router(document).items()),

@@ -22,6 +22,8 @@ from autotune.export.renderer import Export, ExportRequest, Flavor, Settings
 ENGINE = "LMCache"
 VERSIONS = "0.5 (0.5.6 was tried)"
 DEFAULT_CHUNK_TOKENS = 256
+CONNECTOR = "LMCacheConnectorV1"
+MP_CONNECTOR = "LMCacheMPConnector"
 STORES_EAGERLY = "LMCache stores what is computed at once"
 
 
@@ -48,10 +50,11 @@ def render(request: ExportRequest) -> Export:
         f"max_local_cpu_size is GiB per rank: {shared.gib(share)} for each of {request.ranks:,}, "
         f"{shared.gib(document.budgets.host_bytes)} in all; of a model with latent attention (MLA) only the first rank "
         "stores, so give it the whole as extra_config.first_rank_max_local_cpu_size",
-        _device_note(document),
+        shared.device_for_vllm(request),
         shared.restart(),
         shared.for_version(document, ENGINE, VERSIONS),
-        "use it with LMCACHE_CONFIG_FILE=FILE and the connector LMCacheConnectorV1 of vLLM, never beside another one",
+        f"start vLLM with LMCACHE_CONFIG_FILE=FILE and --kv-transfer-config '{_connector(CONNECTOR)}', and no "
+        "other connector",
     )
     return _export("lmcache", "LMCACHE_CONFIG_FILE", settings, _yaml(settings), notes)
 
@@ -77,10 +80,11 @@ def render_mp(request: ExportRequest) -> Export:
         f"l1-size-gb counts GiB and is the total of the server: {shared.gib(document.budgets.host_bytes)} for all "
         "ranks and engines that use it",
         "room is made from 80 % use on, a fifth at a time (--eviction-trigger-watermark, --eviction-ratio)",
-        _device_note(document),
+        shared.device_for_vllm(request),
         shared.restart("every flag of the server; engines may stay up"),
         shared.for_version(document, ENGINE, VERSIONS),
-        "use it with 'lmcache server' and the connector LMCacheMPConnector of vLLM, never beside another one",
+        f"start 'lmcache server' with it, and vLLM with --kv-transfer-config '{_connector(MP_CONNECTOR)}' and no "
+        "other connector",
     )
     words = [word for name, value in settings.items() for word in (f"--{name}", _word(value))]
     return _export("lmcache-mp", "lmcache server", settings, shared.flags(*words), notes)
@@ -164,11 +168,8 @@ def _mp_left_out(request: ExportRequest, host: StoredTier) -> Iterator[str]:
         )
 
 
-def _device_note(document: PolicyDocument) -> str:
-    return (
-        f"the device budget of {document.budgets.device_bytes:,} bytes ({shared.gib(document.budgets.device_bytes)}, "
-        "over all ranks) belongs to the engine: give it to vLLM with --kv-cache-memory-bytes per rank"
-    )
+def _connector(name: str) -> str:
+    return json.dumps({"kv_connector": name, "kv_role": "kv_both"})
 
 
 def _word(value: object) -> str:

@@ -116,7 +116,11 @@ def _check_size(settings: Settings, device_gb: float | None) -> None:
 def _device_tokens(document: PolicyDocument) -> int:
     tokens = document.budgets.device_bytes // document.fingerprint.kv_bytes_per_token
     if tokens < 1:
-        raise ConfigError("the device tier must hold a token", got=f"{document.budgets.device_bytes} bytes")
+        raise ConfigError(
+            "the device tier must hold a token",
+            got=f"{document.budgets.device_bytes:,} bytes",
+            remedy=f"give it more than {document.fingerprint.kv_bytes_per_token:,} bytes",
+        )
     return tokens
 
 

@@ -115,9 +115,20 @@ def per_rank(size_bytes: int, ranks: int, what: str) -> int:
     share = size_bytes // ranks
     if share < 1:
         raise ConfigError(
-            f"{what} must be at least a byte per rank", got=f"{size_bytes:,} bytes for {ranks:,} ranks", remedy="fewer"
+            f"{what} must be at least a byte per rank",
+            got=f"{size_bytes:,} bytes for {ranks:,} ranks",
+            remedy="give fewer --ranks, or a larger budget",
         )
     return share
+
+
+def device_for_vllm(request: ExportRequest) -> str:
+    """The note on the device budget, where vLLM keeps it beside what is rendered."""
+    device = request.document.budgets.device_bytes
+    return (
+        f"the device budget of {device:,} bytes ({gib(device)}, over all ranks) belongs to the engine: start vLLM with "
+        f"--kv-cache-memory-bytes {device // request.ranks}, which counts per rank of {request.ranks:,}"
+    )
 
 
 def flags(*words: str | int | float) -> str:

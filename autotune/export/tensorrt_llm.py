@@ -23,6 +23,8 @@ DEFAULT_PRIORITY = 35
 LOWEST_OFFLOADED = 30  # a request that says less is not worth a copy on the host
 RETENTION = f"""\
 # Per request, in Python: a prefix that is kept longer than others ({DEFAULT_PRIORITY} is usual, 100 the highest).
+#   from datetime import timedelta
+#   from tensorrt_llm.llmapi import KvCacheRetentionConfig
 #   retention = KvCacheRetentionConfig(
 #       [KvCacheRetentionConfig.TokenRangeRetentionConfig(0, 1024, 80, timedelta(minutes=10))], {DEFAULT_PRIORITY}
 #   )
@@ -30,7 +32,7 @@ RETENTION = f"""\
 
 
 def render(request: ExportRequest) -> Export:
-    """The YAML for ``trtllm-serve --config`` (or ``--extra_llm_api_options``).
+    """The YAML for ``trtllm-serve --extra_llm_api_options``.
 
     Raises:
         ConfigError: the policy has no host tier, is a trial, or has chunks that the engine's blocks do not fill; or our
@@ -52,7 +54,7 @@ def render(request: ExportRequest) -> Export:
     return Export(
         engine="tensorrt-llm",
         flavor=Flavor.STOCK,
-        option="trtllm-serve --config",
+        option="trtllm-serve --extra_llm_api_options",
         settings={"kv_cache_config": settings},
         text="\n".join(["kv_cache_config:", *lines, RETENTION]),
         notes=(*_left_out(request, host), *_notes(request)),

@@ -12,8 +12,9 @@ from collections.abc import Iterator
 
 from autotune.core.errors import ConfigError
 from autotune.core.policy import Streaming
+from autotune.core.streaming import Placement
 from autotune.export import shared
-from autotune.export.renderer import Export, ExportRequest, Flavor, Settings
+from autotune.export.renderer import Export, ExportRequest, Flavor, Settings, Value
 
 ENGINE = "Transformers"
 VERSIONS = "5 (5.23 was tried)"
@@ -31,7 +32,11 @@ def render(request: ExportRequest) -> Export:
     streaming = shared.streaming_of(document, ENGINE)
     if request.flavor is Flavor.STOCK:
         return _stock(request, streaming)
-    settings: Settings = {"resident_frac": streaming.resident_frac, "prefetch_depth": streaming.prefetch_depth}
+    settings: Settings = {
+        "resident_frac": streaming.resident_frac,
+        "prefetch_depth": streaming.prefetch_depth,
+        **({} if streaming.placement is Placement.EVEN else {"placement": streaming.placement.value}),
+    }
     return Export(
         engine="transformers",
         flavor=Flavor.PLUGIN,
@@ -107,12 +112,17 @@ def _implementation(streaming: Streaming) -> str:
 
 
 def _python(settings: Settings) -> str:
-    arguments = ", ".join(f"{name}={value!r}" for name, value in settings.items())
+    arguments = ", ".join(f"{name}={_literal(name, value)}" for name, value in settings.items())
     return (
-        "from autotune_policies.engines.transformers import StreamingCache, cache_keyword\n\n"
+        ("from autotune.core.streaming import Placement\n" if "placement" in settings else "")
+        + "from autotune_policies.engines.transformers import StreamingCache, cache_keyword\n\n"
         f"with StreamingCache(model.config, {arguments}) as cache:\n"
         "    output = model.generate(**inputs, **{cache_keyword(model): cache})"
     )
+
+
+def _literal(name: str, value: Value) -> str:
+    return f"Placement({value!r})" if name == "placement" else repr(value)
 
 
 def _left_out(request: ExportRequest) -> Iterator[str]:

@@ -22,7 +22,7 @@ def notes(request: ExportRequest, host: StoredTier) -> tuple[str, ...]:
     return (
         *_left_out_by_both(request),
         *(_left_out_by_plugin(request, host) if plugin else _left_out_by_stock(request.document, host)),
-        *_sizes(request.document),
+        *_sizes(request),
         *_chunks(request, host),
         *(_live(request) if plugin else _stock_changes()),
         *_versions(request),
@@ -76,16 +76,20 @@ def _left_out_by_stock(document: PolicyDocument, host: StoredTier) -> Iterator[s
     yield "nothing of kv-autotune has to be installed beside this engine, and the policy file is not read by it"
 
 
-def _sizes(document: PolicyDocument) -> Iterator[str]:
-    host, device = document.budgets.host_bytes, document.budgets.device_bytes
+def _sizes(request: ExportRequest) -> Iterator[str]:
+    host, device = request.document.budgets.host_bytes, request.document.budgets.device_bytes
+    share = (
+        f"{device // request.ranks}, which counts per rank"
+        if request.ranks > 1
+        else f"{device} divided by the number of ranks"
+    )
     yield (
         f"cpu_bytes_to_use is {host:,} bytes ({_gib(host)}): the total over all tensor- and pipeline-parallel ranks "
         "of one engine, not a share of each rank; every data-parallel replica takes as much again"
     )
     yield (
         f"the device budget of {device:,} bytes ({_gib(device)}, over all ranks) is no part of this argument: start "
-        f"vLLM with --kv-cache-memory-bytes {device} divided by the number of ranks, or check that what it finds is "
-        "near it"
+        f"vLLM with --kv-cache-memory-bytes {share}, or check that what it finds is near it"
     )
 
 

@@ -51,8 +51,7 @@ def render(request: ExportRequest) -> Export:
             *_left_out(request, host),
             f"--kv-offloading-size is GiB in all: {shared.gib(document.budgets.host_bytes)} over the tensor- and "
             "pipeline-parallel ranks of one engine; every data-parallel replica takes as much again",
-            f"the device budget of {document.budgets.device_bytes:,} bytes (over all ranks) is "
-            "--kv-cache-memory-bytes, which counts per rank",
+            shared.device_for_vllm(request),
             shared.restart(),
             shared.for_version(document, ENGINE, VERSIONS),
             "leave --kv-transfer-config away: these flags overwrite its connector and its size",

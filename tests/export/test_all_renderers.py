@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from export_documents import DISK, document, export, notes
@@ -154,3 +156,9 @@ def test_policy_for_another_engine_says_so() -> None:
     """Sizes carry over to another engine; the note names the one that the policy was tuned for."""
     given: RankDocument = example_document()
     assert "the policy was tuned for vllm>=0.24,<0.34" in notes("sglang", given)
+
+
+def test_page_has_a_row_for_every_engine() -> None:
+    """The page on exports lists what is registered."""
+    page = (Path(__file__).parents[2] / "docs/exporters.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^\| `([a-z][a-z-]*)` \|", page, re.MULTILINE)) == set(ENGINES)

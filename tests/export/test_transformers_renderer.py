@@ -23,6 +23,7 @@ def test_our_cache_is_python_with_p_and_d() -> None:
         if isinstance(call.func, ast.Name) and call.func.id == "StreamingCache"
         for keyword in call.keywords
     }
+    assert "Placement" not in rendered.text
     assert arguments == rendered.settings == {"resident_frac": 0.25, "prefetch_depth": 2}
     assert rendered.flavor is Flavor.PLUGIN
 

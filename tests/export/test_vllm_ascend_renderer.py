@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
 
 import pytest
 from export_documents import document, export, notes, settings
@@ -10,6 +12,7 @@ from export_documents import document, export, notes, settings
 from autotune.core.errors import ConfigError
 from autotune.core.types import StoreMode
 from autotune.core.units import GIB
+from autotune.export.field_table import table
 from autotune.export.renderer import Settings
 from autotune.export.vllm_ascend import check
 
@@ -67,3 +70,14 @@ def test_what_is_taken_by_mistake_is_refused(connector: str, extra: Settings, sa
     """Unknown connectors and keys, and a text that counts as true, are errors."""
     with pytest.raises(ConfigError, match=said):
         check({"kv_connector": connector, "kv_connector_extra_config": dict(extra)})
+
+
+@pytest.mark.engine_sources("0.24.0")
+def test_connector_reads_every_key_of_the_table() -> None:
+    """The connector that vLLM-Ascend adapts is vLLM's; its source, one version on, has every key that may be given."""
+    sources = Path(os.environ.get("VLLM_SOURCES") or Path(__file__).parents[2] / ".vllm-sources")
+    name = "vllm/distributed/kv_transfer/kv_connector/v1/simple_cpu_offload_connector.py"
+    text = (sources / "0.24.0" / name).read_text(encoding="utf-8")
+    keys = [key for key, field in table("vllm-ascend").fields.items() if not field.refused]
+    assert keys
+    assert [key for key in keys if f'"{key}"' not in text] == []

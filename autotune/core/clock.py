@@ -6,7 +6,6 @@ import time
 from datetime import UTC, datetime
 from typing import Protocol
 
-
 # Nanoseconds of the same clock as monotonic_s, for code inside an engine's scheduler, where a call has to cost nothing.
 monotonic_ns = time.monotonic_ns
 

@@ -266,7 +266,7 @@ class IndexMachine(RuleBasedStateMachine):
                 chunk.evictable = True
         n = len(self.model.chunks)
         assert self.index.evict(n, ()) == self.model.victims(n, set())
-        assert self.index._orphans == {}
+        assert self.index._chains.orphans == {}
 
 
 TestIndexMachine = IndexMachine.TestCase

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -12,9 +13,10 @@ from engine_pool import EnginePool
 from engine_scenarios import FileWrite, Outcome, Scenario, Work
 
 from autotune.core.policy import DeviceTier, RankKnobs, RankSection, StoredTier, Tiers
-from autotune.core.types import Admission
+from autotune.core.types import Admission, Tier
 from autotune.export.document import render
 from autotune.testing.documents import example_document
+from autotune_policies.engines.live.records import read_segments
 
 pytestmark = pytest.mark.engine("vllm")
 
@@ -250,6 +252,23 @@ def test_a_file_that_breaks(engine_pool: EnginePool, obedient: Scenario, tmp_pat
     )
     assert outcome.metrics["kv_autotune_policy_reload_errors_total"] >= 1
     assert outcome.metrics["kv_autotune_policy_reloads_total"] == 1
+
+
+def test_what_the_engine_tells(engine_pool: EnginePool, obedient: Scenario, tmp_path: Path) -> None:
+    """With telemetry and decision log on, what is recorded of each request adds up to what the engine counted."""
+    records, log = tmp_path / "records", tmp_path / "decisions.jsonl"
+    told = {"telemetry": f"file:{records}", "decision_log": str(log), "decision_log_sample_frac": 1.0}
+    outcome = check(engine_pool, replace(obedient, offload=more(obedient, **told)))
+    runs = list(read_segments(records))
+    assert len({run.request for run in runs}) == len(obedient.works)
+    assert sum(run.tokens for run in runs) == sum(len(work.prompt) for work in obedient.works)
+    on_host = [run for run in runs if run.tier is Tier.HOST]
+    assert sum(run.moved_bytes for run in on_host) == outcome.load_bytes
+    assert sum(run.tokens for run in on_host) == outcome.metrics["vllm:external_prefix_cache_hits_total"]
+    assert all(run.features.stop_reason == "length" for run in runs)
+    actions = {json.loads(line)["action"] for line in log.read_text(encoding="ascii").splitlines()}
+    assert {"OFFLOAD", "EVICT", "LOAD"} <= actions
+    assert outcome.metrics["kv_autotune_lost_records_total/telemetry"] == 0
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from autotune.advise.entry import advise, plan
+from autotune.advise.entry import advise, advise_live, plan
 from autotune.advise.plan import PlanRequest
 from autotune.advise.verify import Verification
 from autotune.advise.verify import verify as verify_document
@@ -53,6 +53,7 @@ __all__ = [
     "Policy",
     "Simulation",
     "advise",
+    "advise_live",
     "cost_profile",
     "plan",
     "queue_settings",

@@ -24,6 +24,7 @@ _WHERE_ENGINES_ARE = (
     else "which this environment lacks"
 )
 _SOURCES = Path(os.environ.get("VLLM_SOURCES") or Path(__file__).parents[1] / ".vllm-sources")
+_PARSERS = Path(os.environ.get("ENGINE_PARSERS") or Path(__file__).parents[1] / ".venv-parsers")
 _LEFT_OUT = pytest.StashKey[Counter[str]]()
 
 
@@ -54,5 +55,9 @@ def _reasons(item: pytest.Item, marks_chosen: bool) -> Iterator[str]:
         missing = [version for version in mark.args if not (_SOURCES / version).is_dir()]
         if missing:
             yield f"need the sources of vLLM {', '.join(missing)}, see 'make vllm-sources'"
+    for mark in item.iter_markers("parser"):
+        missing = [engine for engine in mark.args if not (_PARSERS / engine / ".stamp").is_file()]
+        if missing:
+            yield f"need the parser of {', '.join(missing)}, see 'make engine-parsers'"
     if not marks_chosen:
         yield from (f"{mark}, see '{target}'" for mark, target in _OWN_TARGET.items() if item.get_closest_marker(mark))

@@ -14,6 +14,7 @@ Sources = Annotated[
         "--trace", metavar="FORMAT:PATH", help="Trace; may be repeated: several of one format are one stream."
     ),
 ]
+SourcesIfAny = Annotated[list[str] | None, Sources.__metadata__[0]]
 OnError = Annotated[
     str,
     typer.Option("--on-error", metavar="fail|skip", help="What becomes of malformed rows: fail, or skip and count."),

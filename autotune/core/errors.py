@@ -48,6 +48,10 @@ class SearchError(AutotuneError):
     """A search space, an objective or a study is not valid."""
 
 
+class StreamingError(AutotuneError):
+    """A streamed KV cache cannot go on, or was asked for what it cannot do."""
+
+
 class UnknownNameError(AutotuneError):
     """A name is not registered; the message lists those that are."""
 

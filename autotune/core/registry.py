@@ -16,6 +16,7 @@ PRESETS = "autotune.presets"
 OBJECTIVES = "autotune.objectives"
 RENDERERS = "autotune.renderers"
 COLLECTORS = "autotune.collectors"
+ENGINES = "autotune.engines"
 
 
 def names(group: str) -> tuple[str, ...]:

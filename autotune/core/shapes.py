@@ -57,6 +57,7 @@ class HardwareSpec:
         device_to_host: Store direction.
         disk_read: Disk to host.
         store_exposed_frac: Share of store seconds that delays requests; stores are asynchronous, so 0 unless measured.
+        device_bytes_per_s: Rate at which the device reads its own memory; ``None`` where the profile does not say.
     """
 
     name: str
@@ -68,3 +69,4 @@ class HardwareSpec:
     device_to_host: LinkSpec
     disk_read: LinkSpec
     store_exposed_frac: float
+    device_bytes_per_s: float | None = None

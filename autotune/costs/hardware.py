@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 
@@ -51,6 +52,7 @@ class _HardwareFile(Strict):
 
     name: str = Field(min_length=1)
     device_memory_gb: _PositiveAmount
+    device_memory_gb_per_s: _PositiveAmount | None = None
     peak_tflop_per_s: _PositiveAmount
     linear_efficiency_frac: _PositiveShare
     attention_efficiency_frac: _PositiveShare
@@ -87,6 +89,15 @@ def load_hardware(name_or_path: str) -> HardwareSpec:
     return _from_yaml(read_text(path, ConfigError), str(path))
 
 
+def with_link(hardware: HardwareSpec, bytes_per_s: float) -> HardwareSpec:
+    """The same machine with another link between device and host, in both directions."""
+    return replace(
+        hardware,
+        host_to_device=replace(hardware.host_to_device, bytes_per_s=bytes_per_s),
+        device_to_host=replace(hardware.device_to_host, bytes_per_s=bytes_per_s),
+    )
+
+
 def _from_yaml(text: str, what: str) -> HardwareSpec:
     entry = validate(_HardwareFile, parse_mapping(text, ConfigError), ConfigError, what)
     return HardwareSpec(
@@ -99,4 +110,5 @@ def _from_yaml(text: str, what: str) -> HardwareSpec:
         device_to_host=entry.device_to_host.spec(),
         disk_read=entry.disk_read.spec(),
         store_exposed_frac=entry.store_exposed_frac.value,
+        device_bytes_per_s=entry.device_memory_gb_per_s.value * GB if entry.device_memory_gb_per_s else None,
     )

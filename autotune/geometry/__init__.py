@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 from autotune.core.shapes import ModelShape
+from autotune.geometry.geometry import ModelGeometry
+from autotune.geometry.kinds import Allocator
+from autotune.geometry.load import geometry_names, load_geometry
 from autotune.geometry.models import load_model, model_names
 
-__all__ = ["ModelShape", "block_bytes", "load_model", "model_names"]
+__all__ = [
+    "Allocator",
+    "ModelGeometry",
+    "ModelShape",
+    "block_bytes",
+    "geometry_names",
+    "load_geometry",
+    "load_model",
+    "model_names",
+]
 
 
 def block_bytes(shape: ModelShape, block_tokens: int) -> int:

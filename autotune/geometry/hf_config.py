@@ -8,6 +8,7 @@ Source: the configuration classes of transformers 4.57 (``models/<model_type>/co
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from pathlib import Path
 from typing import NoReturn
 
@@ -63,7 +64,7 @@ def read_config(path: Path, kv_dtype: str | None = None) -> ModelShape:
     Raises:
         ConfigError: the file is no JSON object, lacks a dimension, or describes something else than full attention.
     """
-    config = Fields(str(path), _json_object(path))
+    config = Fields(str(path), json_object(path))
     published = config.get("_name_or_path")
     name = published if isinstance(published, str) and published else path.resolve().parent.name
     return shape_of(config, name, kv_dtype)
@@ -80,11 +81,11 @@ def shape_of(config: Fields, name: str, kv_dtype: str | None = None) -> ModelSha
     Raises:
         ConfigError: a dimension is missing, or the fields describe something else than full attention.
     """
-    _refuse_other_kv(config)
+    refuse_other_kv(config)
     _refuse_other_layers(config)
     _refuse_unknown_family(config)
     _refuse_window(config)
-    dtype = kv_dtype or _dtype_of_weights(config)
+    dtype = kv_dtype or dtype_of_weights(config)
     family = FAMILIES[config.text("model_type")]
     n_heads, n_kv_heads = config.count("num_attention_heads"), family.kv_heads(config)
     if n_heads % n_kv_heads:
@@ -101,9 +102,14 @@ def shape_of(config: Fields, name: str, kv_dtype: str | None = None) -> ModelSha
     )
 
 
-def _refuse_other_kv(config: Fields) -> None:
+def refuse_other_kv(config: Fields, known: Collection[str] = ()) -> None:
+    """Refuse every field that changes what is cached, but for those that the reader of a family accounts for.
+
+    Raises:
+        ConfigError: there is such a field.
+    """
     for field, meaning in _OTHER_KV.items():
-        if config.get(field) not in (None, False, [], {}):
+        if field not in known and config.get(field) not in (None, False, 0, [], {}):
             config.refuse(field, f"means {meaning}, whose KV is not counted here")
 
 
@@ -130,8 +136,12 @@ def _refuse_window(config: Fields) -> None:
         config.refuse("sliding_window", "must be null: KV outside a window is not kept", remedy, got=window)
 
 
-def _dtype_of_weights(config: Fields) -> str:
-    """Engines keep KV in the type of the weights unless told otherwise."""
+def dtype_of_weights(config: Fields) -> str:
+    """Engines keep KV in the type of the weights unless told otherwise.
+
+    Raises:
+        ConfigError: the configuration names no type, or gives the cache one of its own.
+    """
     quantisation = config.get("quantization_config")
     if isinstance(quantisation, dict) and quantisation.get("kv_cache_scheme") is not None:
         config.refuse("quantization_config.kv_cache_scheme", "sets a KV type of its own", "say which with kv_dtype")
@@ -142,7 +152,12 @@ def _dtype_of_weights(config: Fields) -> str:
     return dtype
 
 
-def _json_object(path: Path) -> dict[str, object]:
+def json_object(path: Path) -> dict[str, object]:
+    """The one JSON object that a file holds.
+
+    Raises:
+        ConfigError: it holds something else, or cannot be read.
+    """
     text = read_text(path, ConfigError)
     try:
         tree = json.loads(text, parse_constant=_no_constant)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from importlib import resources
 from pathlib import Path
 
@@ -12,7 +13,8 @@ from autotune.core.shapes import ModelShape
 from autotune.core.strict_yaml import parse_mapping, read_text
 from autotune.core.validation import Strict, nearest, validate
 from autotune.geometry.dtypes import element_bytes
-from autotune.geometry.hf_config import read_config
+from autotune.geometry.fields import Fields
+from autotune.geometry.hf_config import read_config, shape_of
 
 _FOLDER = resources.files("autotune_configs") / "models"
 
@@ -23,6 +25,7 @@ class _ModelFile(Strict):
     name: str = Field(min_length=1)
     source: str = Field(min_length=1)
     n_parameters: int = Field(gt=0)
+    n_parameters_stored: int | None = Field(default=None, gt=0)
     n_layers: int = Field(gt=0)
     n_heads: int = Field(gt=0)
     n_kv_heads: int = Field(gt=0)
@@ -48,6 +51,9 @@ def load_model(name_or_path: str, *, kv_dtype: str | None = None) -> ModelShape:
     """
     if name_or_path in model_names():
         return _from_yaml((_FOLDER / f"{name_or_path}.yaml").read_text("utf-8"), f"model {name_or_path}", kv_dtype)
+    facts = _FOLDER / f"{name_or_path}.json"
+    if facts.is_file():  # its layers are known, but not all of them are of the kind that this shape can say
+        return shape_of(Fields(f"model {name_or_path}", json.loads(facts.read_text("utf-8"))["config"]), name_or_path)
     path = Path(name_or_path)
     if path.is_dir():
         path /= "config.json"
@@ -62,8 +68,25 @@ def load_model(name_or_path: str, *, kv_dtype: str | None = None) -> ModelShape:
     return read_config(path, kv_dtype)
 
 
+def stored_parameters(name_or_path: str) -> int:
+    """Weights that a model of such a file keeps in memory: all experts, not only those that one token uses.
+
+    Raises:
+        ConfigError: the file cannot be read or breaks a rule.
+    """
+    if name_or_path in model_names():
+        entry = _entry((_FOLDER / f"{name_or_path}.yaml").read_text("utf-8"), f"model {name_or_path}")
+    else:
+        entry = _entry(read_text(Path(name_or_path), ConfigError), name_or_path)
+    return entry.n_parameters_stored or entry.n_parameters
+
+
+def _entry(text: str, what: str) -> _ModelFile:
+    return validate(_ModelFile, parse_mapping(text, ConfigError), ConfigError, what)
+
+
 def _from_yaml(text: str, what: str, kv_dtype: str | None) -> ModelShape:
-    entry = validate(_ModelFile, parse_mapping(text, ConfigError), ConfigError, what)
+    entry = _entry(text, what)
     dtype = kv_dtype or entry.kv_dtype
     return ModelShape(
         name=entry.name,

@@ -26,7 +26,9 @@ def headline(plan: Plan) -> tuple[str, ...]:
     machine = plan.hardware if request.ranks == 1 else f"{request.ranks} × {plan.hardware}"
     per_token = f"{plan.growth_bytes_per_token:,.0f} bytes per token"
     if plan.kv_bytes_per_token is None:
-        per_token += f" that grows, {plan.fixed_bytes_per_sequence:,} fixed per sequence"
+        per_token += " in a long context"
+    if plan.fixed_bytes_per_sequence:
+        per_token += f", and states of {plan.fixed_bytes_per_sequence:,} bytes per sequence"
     missing = [fit for fit in plan.fits if not fit.fits]
     verdict = "Everything fits." if not missing else f"Does not fit: {missing[0].what}; {missing[0].remedy}."
     return (

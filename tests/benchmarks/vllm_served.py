@@ -89,7 +89,9 @@ async def measure(urls: dict[str, str], pairs: int, requests: int) -> list[float
     import aiohttp
 
     rng, prefixes, ratios = random.Random(0), list[list[int]](), list[float]()
-    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(300)) as session:
+    # A connection each: while one server is measured, the other closes those that idle.
+    connector = aiohttp.TCPConnector(force_close=True)
+    async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(300)) as session:
         for pair in range(-3, pairs):
             prompts = burst(rng, prefixes, requests)
             order = list(urls) if pair % 2 else list(reversed(urls))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -101,3 +102,36 @@ def test_python_api_gives_the_same(tmp_path: Path) -> None:
     policy = written(example_document(), tmp_path)
     export = autotune.Policy.load(policy).export(policy, flavor=Flavor.STOCK)
     assert export.text + "\n" == run(policy, "--engine", "vllm", "--flavor", "stock").stdout
+
+
+def test_other_engine_prints_its_own_form(tmp_path: Path) -> None:
+    """Stdout has the flags of that engine alone; ranks and the folder of the disk tier are used."""
+    document = example_document()
+    document = document.model_copy(
+        update={
+            "budgets": document.budgets.model_copy(update={"disk_bytes": 1000 * GIB}),
+            "tiers": document.tiers.model_copy(update={"disk": document.tiers.host}),
+        }
+    )
+    options = ("--engine", "sglang", "--ranks", "2", "--disk-dir", tmp_path / "kv cache")
+    policy = tmp_path / "policy.yaml"
+    save(document.model_copy(update={"rank": document.rank.model_copy(update={"disk": document.rank.host})}), policy)
+    plain, told = run(policy, *options), run(policy, *options, "--json")
+    assert plain.exit_code == 0, plain.stderr
+    words = shlex.split(plain.stdout)
+    assert words[words.index("--hicache-size") + 1] == "85"
+    assert json.loads(words[-1])["file_storage_path"] == str(tmp_path / "kv cache")
+    settings = json.loads(told.stdout)
+    assert settings["text"] + "\n" == plain.stdout
+    assert settings["settings"]["hicache-size"] == 85
+    assert [f"note: {note}" for note in settings["notes"]] == plain.stderr.splitlines()
+
+
+def test_refusal_leaves_stdout_empty(tmp_path: Path) -> None:
+    """A policy that makes no sense for an engine gives one line: rule, got, remedy."""
+    document = example_document()
+    budgets = document.budgets.model_copy(update={"host_bytes": 20 * GIB})
+    result = run(written(document.model_copy(update={"budgets": budgets}), tmp_path), "--engine", "dynamo")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "host tier must be larger than the device tier" in result.stderr
+    assert result.stderr.count("\n") == 1

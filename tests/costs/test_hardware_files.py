@@ -29,6 +29,8 @@ def test_every_machine_loads(name: str) -> None:
     machine = load_hardware(name)
     assert machine.name == name
     assert 0.0 < machine.linear_efficiency <= 1.0
+    assert machine.device_bytes_per_s is not None
+    assert 500e9 < machine.device_bytes_per_s < 10e12
     assert machine.disk_read.bytes_per_s < machine.host_to_device.bytes_per_s < 64e9
     text = (resources.files("autotune_configs") / "hardware" / f"{name}.yaml").read_text("utf-8")
     assert "favours policies that store less" in text

@@ -95,7 +95,9 @@ async def replay(
         prompt_tokens(trace.blocks_of(i), int(trace.input_tokens[i]), vocabulary) for i in range(trace.n_requests)
     ]
     done = 0
-    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(_TIMEOUT_S)) as session:
+    # A connection each: the server closes those that idle, which a request sent at that moment would not survive.
+    connector = aiohttp.TCPConnector(force_close=True, limit=0)
+    async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(_TIMEOUT_S)) as session:
         before = await counters(session, url)
         start_s = time.monotonic()
 

@@ -27,6 +27,7 @@ def test_new_section_is_listed_value_by_value() -> None:
     assert diff(DOCUMENT, DOCUMENT.model_copy(update={"streaming": streaming})) == [
         Change("streaming.resident_frac", None, 0.5),
         Change("streaming.prefetch_depth", None, 1),
+        Change("streaming.placement", None, "even"),
     ]
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from autotune.cli import _options as options
+from autotune.cli import _tune_streaming as streaming
 from autotune.cli._out import require_writable, unwritable
 from autotune.cli.common import print_json, progress, reader_options, stdout_console
 from autotune.core.types import StoreMode, Timing
@@ -23,7 +24,8 @@ _OUT = Path("out")
 
 
 def tune(
-    trace: options.Sources,
+    context: typer.Context,
+    trace: options.SourcesIfAny = None,
     model: options.Model = "llama-3.1-8b",
     hardware: options.Hardware = "h100-sxm",
     device_gib: options.DeviceGib = None,
@@ -50,7 +52,11 @@ def tune(
     full_blocks: Annotated[
         bool | None, typer.Option("--full-blocks/--partial-blocks", help="Whether partial tail blocks are dropped.")
     ] = None,
-    engine: options.Engine = None,
+    engine: streaming.Engine = None,
+    simulated_link_gib_s: streaming.SimulatedLink = None,
+    prompt_tokens: streaming.PromptTokens = 512,
+    max_batch: streaming.MaxBatch = 4,
+    max_depth: streaming.MaxDepth = 4,
     servers: Annotated[int | None, typer.Option("--servers", help="Prefill servers, for TTFT.")] = None,
     time_scale: Annotated[float | None, typer.Option("--time-scale", help="Factor on arrival times, for TTFT.")] = None,
     workers: Annotated[
@@ -65,6 +71,7 @@ def tune(
     space: Annotated[
         str, typer.Option("--space", metavar="NAME|FILE", help="Search space: default, full, or a YAML file.")
     ] = "default",
+    scenario: options.Scenario = None,
     settings: Annotated[Path | None, typer.Option("--settings", metavar="FILE", help="Settings in YAML.")] = None,
     study: Annotated[
         Path | None, typer.Option("--study", metavar="FILE.db", help="SQLite file that keeps the study, to resume it.")
@@ -75,13 +82,36 @@ def tune(
     option: options.ReaderOptions = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Tune the rank rule on the past of a trace, judge it on the rest, and write policy.yaml and report.html."""
+    """Tune the rank rule on the past of a trace, judge it on the rest, and write policy.yaml and report.html.
+
+    With --engine transformers: how to stream the KV of running requests, tuned on real short generations with --model.
+    """
+    streaming.refuse_options_of_others(context, engine)
+    if engine == streaming.ENGINE:
+        streaming.tune_streaming_command(
+            streaming.StreamingOptions(
+                model=model,
+                device_gib=device_gib,
+                simulated_link_gib_s=simulated_link_gib_s,
+                prompt_tokens=prompt_tokens,
+                max_batch=max_batch,
+                max_depth=max_depth,
+                trials=trials if trials is not None else streaming.DEFAULT_TRIALS,
+                seed=seed or 0,
+                out=out,
+                report=report,
+                as_json=as_json,
+            )
+        )
+        return
+    sources = streaming.require_trace(trace)
     from autotune import api
     from autotune.core.trace import Trace
     from autotune.search.space import load_space
 
     chosen = _settings(
         settings,
+        scenario,
         search={
             "trials": trials,
             "seed": seed,
@@ -101,7 +131,7 @@ def tune(
         trace={"on_error": on_error},
     )
     require_writable(out)
-    loaded = Trace.open(trace, **reader_options(option or (), on_error=chosen.trace.on_error))
+    loaded = Trace.open(sources, **reader_options(option or (), on_error=chosen.trace.on_error))
     with progress() as display:
         result = api.tune(
             loaded,
@@ -114,7 +144,7 @@ def tune(
             constraints=tuple(constraint or ()),
             preset=preset,
             require_ttft=servers is not None or time_scale is not None,
-            trace_name=" + ".join(trace),
+            trace_name=" + ".join(sources),
             storage=f"sqlite:///{study.resolve()}" if study else None,
             on_progress=_shown_on(display),
         )
@@ -162,17 +192,18 @@ def as_object(result: TuneResult, out: Path, report: bool) -> dict[str, object]:
     }
 
 
-def _settings(path: Path | None, **sections: dict[str, object]) -> Settings:
-    """Settings from a file, with what the command line gives on top.
+def _settings(path: Path | None, scenario: str | None, **sections: dict[str, object]) -> Settings:
+    """Settings from a scenario and a file, with what the command line gives on top.
 
     Raises:
         ConfigError: a value is out of range.
     """
+    from autotune.advise.scenarios import scenario_settings
     from autotune.core.errors import ConfigError
-    from autotune.core.settings import Settings, load_settings
+    from autotune.core.settings import Settings
     from autotune.core.validation import validate
 
-    loaded = load_settings(path)
+    loaded = scenario_settings(scenario, path)
     tree: dict[str, Any] = loaded.model_dump(mode="json")
     if "workers" not in loaded.search.model_fields_set:
         tree["search"]["workers"] = min(2, os.cpu_count() or 1)

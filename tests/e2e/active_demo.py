@@ -19,7 +19,7 @@ from rich.table import Table
 
 from autotune.core.errors import AutotuneError
 from autotune.core.files import write_atomically
-from autotune.core.streaming import GenerationSetting, LayerTimes, Placement, Workload, resident_count
+from autotune.core.streaming import GenerationSetting, Placement, Workload, resident_count
 from autotune.core.units import GIB, MS_PER_S
 from autotune.report.streaming import SurfacePoint, surface_svg
 from autotune.search.streaming import StreamingRow, measure
@@ -29,7 +29,7 @@ SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
 DEPTHS = (0, 1, 2, 3)
 TRANSFER_PER_COMPUTE = 2.0
 BATCH = 1
-WORKLOAD = Workload(prompt_tokens=512, new_tokens=9, repeats=2)
+WORKLOAD = Workload(prompt_tokens=384, new_tokens=9, repeats=2)
 MODEL = {
     "hidden_size": 512,
     "intermediate_size": 2048,
@@ -46,16 +46,15 @@ def run(console: Console) -> tuple[list[tuple[float, StreamingRow]], float]:
     """Every setting with its p, and the pace of the link in bytes per second."""
     with tempfile.TemporaryDirectory() as folder:
         write_model(Path(folder))
-        pace, times = pace_of_link(folder)
-        console.print(f"compute {MS_PER_S * sum(times.compute_s):.1f} ms per step, link {pace / GIB:.3f} GiB/s")
+        pace = pace_of_link(folder)
         engine = open_engine(folder, WORKLOAD, simulated_link_bytes_per_s=pace)
         try:
-            times = engine.layer_times(BATCH)
             n_layers = len(engine.describe().candidates)
             rows = []
             for share, depth in product(SHARES, DEPTHS):
                 setting = GenerationSetting(resident_count(n_layers, share), depth, Placement.EVEN, BATCH)
-                rows.append((share, measure(engine, times, setting, WORKLOAD)))
+                # Measured anew before each: what a core gives changes with its neighbours.
+                rows.append((share, measure(engine, engine.layer_times(BATCH), setting, WORKLOAD)))
         finally:
             engine.close()
     return rows, pace
@@ -68,15 +67,15 @@ def write_model(folder: Path) -> None:
     LlamaConfig(**MODEL).save_pretrained(folder)
 
 
-def pace_of_link(folder: str) -> tuple[float, LayerTimes]:
-    """A pace at which all layers take a fixed multiple of a step's compute, and the times behind it."""
+def pace_of_link(folder: str) -> float:
+    """A pace at which all layers take a fixed multiple of a step's compute, in bytes per second."""
     engine = open_engine(folder, WORKLOAD)
     try:
         times, kv = engine.layer_times(BATCH), engine.describe()
     finally:
         engine.close()
     kv_bytes = kv.layer_token_bytes * len(kv.candidates) * WORKLOAD.longest_tokens * BATCH
-    return kv_bytes / (TRANSFER_PER_COMPUTE * sum(times.compute_s)), times
+    return kv_bytes / (TRANSFER_PER_COMPUTE * sum(times.compute_s))
 
 
 def show(console: Console, rows: list[tuple[float, StreamingRow]]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from autotune.core.policy.quantities import Frac
+from autotune.core.streaming.placement import Placement
 from autotune.core.validation import Strict
 
 
@@ -16,6 +17,10 @@ class Streaming(Strict):
     )
     prefetch_depth: int = Field(
         ge=0, le=4096, description="d: streamed layers that are fetched ahead of the one computed; 0 = none."
+    )
+    placement: Placement = Field(
+        default=Placement.EVEN,
+        description="Which layers are streamed: even (spread over all), first or last (in one row at that end).",
     )
 
 

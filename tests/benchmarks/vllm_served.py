@@ -2,7 +2,8 @@
 
 Run in the engine's environment: ``python tests/benchmarks/vllm_served.py [--pairs 30]``. Two servers stand side by
 side with the same tiny model, the same host pool and the same copies; one has vLLM's own connector, manager and LRU,
-the other ours under the rank rule. Both get the same bursts, in turns; what counts is the ratio within each pair.
+the other ours, under LRU (the same decisions, so overhead alone) or the rank rule. Both get the same bursts, in turns;
+what counts is the ratio within each pair.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from replay import ask
 from server import Server, ServerSettings, stock_config
 from tiny_model import VOCABULARY, build
 
-from autotune.core.policy import RankDocument
+from autotune.core.policy import LruDocument, PolicyDocument, StoredTier, Tiers
 from autotune.export import render
 from autotune.testing.documents import example_document
 
@@ -34,20 +35,21 @@ KV_BYTES_PER_TOKEN = 2048  # 4 layers x 2 x 4 heads x 32 x 2 bytes
 T_975 = {29: 2.045, 39: 2.023, 59: 2.001}  # Student's t for 30, 40 and 60 pairs
 
 
-def document_for(model: Path) -> RankDocument:
-    """The example policy, made out for the tiny model."""
+def document_for(model: Path, kind: str) -> PolicyDocument:
+    """The example policy, made out for the tiny model; or plain LRU, which decides as stock does: overhead alone."""
     document = example_document()
-    return document.model_copy(
-        update={
-            "fingerprint": document.fingerprint.model_copy(
-                update={"model": model.name, "kv_bytes_per_token": KV_BYTES_PER_TOKEN}
-            ),
-            "costs": document.costs.model_copy(update={"kv_bytes_per_token": KV_BYTES_PER_TOKEN}),
-        }
+    fingerprint = document.fingerprint.model_copy(
+        update={"model": model.name, "kv_bytes_per_token": KV_BYTES_PER_TOKEN}
     )
+    costs = document.costs.model_copy(update={"kv_bytes_per_token": KV_BYTES_PER_TOKEN})
+    if kind == "lru":
+        return LruDocument(
+            fingerprint=fingerprint, budgets=document.budgets, tiers=Tiers(host=StoredTier()), costs=costs
+        )
+    return document.model_copy(update={"fingerprint": fingerprint, "costs": costs})
 
 
-def our_config(folder: Path, document: RankDocument) -> str:
+def our_config(folder: Path, document: PolicyDocument) -> str:
     """The argument for our plug-in, as ``kv-autotune export`` writes it."""
     policy = folder / "policy.yaml"
     policy.write_text(render(document), "utf-8")
@@ -114,13 +116,17 @@ def main() -> None:
     """Start both servers, measure, stop them, print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pairs", type=int, default=30)
-    parser.add_argument("--requests", type=int, default=24)
+    parser.add_argument("--requests", type=int, default=72)
+    parser.add_argument("--policy", choices=("lru", "rank"), default="lru")
     parser.add_argument("--json", type=Path)
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         model = build(folder / "tiny-llama")
-        configs = {"stock": stock_config("lru", HOST_BYTES, {}), "ours": our_config(folder, document_for(model))}
+        configs = {
+            "stock": stock_config("lru", HOST_BYTES, {}),
+            "ours": our_config(folder, document_for(model, chosen.policy)),
+        }
         servers = {
             name: Server(
                 ServerSettings(

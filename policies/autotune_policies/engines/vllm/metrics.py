@@ -100,6 +100,7 @@ class PolicyCounters:
         "_is_announced",
         "_labelled",
         "_policy",
+        "_shown",
         "admissions",
         "capacity_chunks",
         "evictions",
@@ -124,6 +125,7 @@ class PolicyCounters:
         self._policy = ("lru", "none")
         self._before: tuple[str, str] | None = None
         self._decisions_s: list[float] = []
+        self._shown: dict[tuple[str, tuple[str, ...]], int] = {}
         self._is_announced = False
         self.admissions = self.evictions = self.ghost_hits = self.lazy_stores = 0
         self.reloads = self.reload_errors = self.leases_expired = self.fallbacks = 0
@@ -181,13 +183,20 @@ class PolicyCounters:
         self._is_announced = True
 
     def _drain_gauges(self, stats: StatsSink) -> None:
-        stats.set_gauge(RESIDENT_CHUNKS.name, self.resident_chunks)
-        stats.set_gauge(CAPACITY_CHUNKS.name, self.capacity_chunks)
-        stats.set_gauge(GHOST_ENTRIES.name, self.ghost_entries)
-        if self._before is not None:
-            stats.set_gauge(POLICY_INFO.name, 0, self._before)
-            self._before = None
-        stats.set_gauge(POLICY_INFO.name, 1, self._policy)
+        """Gauges that changed: what is handed over travels to another process in every step."""
+        now = {
+            (RESIDENT_CHUNKS.name, ()): self.resident_chunks,
+            (CAPACITY_CHUNKS.name, ()): self.capacity_chunks,
+            (GHOST_ENTRIES.name, ()): self.ghost_entries,
+            (POLICY_INFO.name, self._policy): 1,
+        }
+        if self._before is not None and self._before != self._policy:
+            now[POLICY_INFO.name, self._before] = 0
+        self._before = None
+        for place, value in now.items():
+            if self._shown.get(place) != value:
+                self._shown[place] = value
+                stats.set_gauge(place[0], value, place[1])
 
 
 def metric_metadata() -> dict[str, Any]:

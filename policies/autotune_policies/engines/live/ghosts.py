@@ -32,6 +32,11 @@ class GhostEntries:
         """Decayed accesses and the time of the last one; ``None`` if the chunk is no ghost."""
         return self._usage.get(key)
 
+    def was_used_twice(self, key: bytes) -> bool:
+        """Whether the chunk is a ghost that was asked for more than once, as far as that has not faded."""
+        known = self._usage.get(key)
+        return known is not None and known[0] > 1.0
+
     def take(self, key: bytes) -> tuple[float, int] | None:
         """The same, of a ghost that is asked for again and is one no longer."""
         known = self._usage.pop(key, None)

@@ -324,7 +324,7 @@ class HostIndex:
         if self.rules.admission is Admission.ALL:
             return len(candidates)
         if self.rules.admission is Admission.TWO_HIT:
-            known = self.ghosts.__contains__ if is_use else self._was_used_twice
+            known = self.ghosts.__contains__ if is_use else self.ghosts.was_used_twice
             return next((i for i, (key, _) in enumerate(candidates) if not known(key)), len(candidates))
         n_free = min(n_free, len(candidates))
         if not self._leaf_only:  # whatever is asked for now outranks what was asked for before
@@ -342,10 +342,6 @@ class HostIndex:
         if self._staged:
             staged, self._staged = self._staged, []
             self._put_back(staged)
-
-    def _was_used_twice(self, key: Key) -> bool:
-        known = self.ghosts.get(key)
-        return known is not None and known[0] > 1.0
 
     def _frequency(self, known: tuple[float, int] | None, now_ns: int, is_use: bool) -> float:
         """Frequency of a chunk that is not resident, as of now."""
@@ -384,6 +380,11 @@ class HostIndex:
             self._swap = None
             self._obey(swap)
         return left
+
+    def finish_swap(self) -> None:
+        """Do at once what is left of a swap; for a start, where there is nothing to re-rank."""
+        while self.advance_swap(max(1, len(self))):
+            pass
 
     def _obey(self, swap: RuleSwap) -> None:
         self.unstage()

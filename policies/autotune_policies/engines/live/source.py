@@ -18,6 +18,7 @@ from autotune.core.policy import PolicyDocument, document_hash, parse
 from autotune.core.strict_yaml import decode
 from autotune.core.units import NS_PER_S
 from autotune_policies.engines.live.matching import EngineFacts, check_match
+from autotune_policies.engines.live.rules import HostRules
 from autotune_policies.engines.live.settings import POLICY_VARIABLE
 from autotune_policies.engines.live.watched_file import LOOK_NS, MAX_POLICY_BYTES, WatchedFile
 
@@ -64,6 +65,11 @@ class PolicyChange:
     policy_hash: str
     lease_until: datetime | None
     reason: str
+
+    @property
+    def rules(self) -> HostRules:
+        """Rules of the host tier in force afterwards."""
+        return HostRules.lru() if self.document is None else HostRules.of(self.document)
 
     def __str__(self) -> str:
         return f"policy {self.outcome.value}: {self.reason}; in force: {_in_words(self.document, self.policy_hash)}"

@@ -23,7 +23,7 @@ from autotune_policies.engines.live.settings import POLICY_VARIABLE
 from autotune_policies.engines.live.source import EngineFacts, PolicySource
 from autotune_policies.engines.vllm import compat
 from autotune_policies.engines.vllm.facts import engine_version
-from autotune_policies.engines.vllm.groups import ChunkGroups
+from autotune_policies.engines.vllm.groups import GROUP_BYTES, ChunkGroups
 from autotune_policies.engines.vllm.policy import RankCachePolicy
 
 logger = init_logger("vllm.kv_autotune")
@@ -51,8 +51,8 @@ class AutotuneCachePolicy(RankCachePolicy):
         )
         self._chunk_tokens = 0
         self._follow_policy()
-        while self._index is not None and self._index.advance_swap(_RERANKED_PER_CALL):
-            pass
+        if self._index is not None:
+            index.finish_swap()
 
     def touch(self, keys: Iterable[bytes], req_context: Any = None) -> None:
         """Chunks are in use, first one first; vLLM from 0.31 on does not call this."""
@@ -95,8 +95,8 @@ class AutotuneCachePolicy(RankCachePolicy):
         at: dict[tuple[bytes, int], bytes] = {}
         for key, position in zip(keys, positions, strict=True):
             depth = max(0, (position or 0) // self._chunk_tokens - 1)
-            self.lineage[key] = at.get((key[-4:], depth - 1)), depth
-            at[key[-4:], depth] = key
+            self.lineage[key] = at.get((key[-GROUP_BYTES:], depth - 1)), depth
+            at[key[-GROUP_BYTES:], depth] = key
 
     def _follow_policy(self) -> None:
         index = self._index
@@ -107,7 +107,7 @@ class AutotuneCachePolicy(RankCachePolicy):
             if change is not None:
                 (logger.warning if change.outcome.is_trouble else logger.info)("kv-autotune: %s", change)
             if change is not None and change.outcome.changes_rules:
-                rules = HostRules.lru() if change.document is None else HostRules.of(change.document)
+                rules = change.rules
                 if rules.admission is not Admission.ALL:
                     logger.warning(
                         "kv-autotune: admission '%s' needs AutotuneOffloadingSpec; here every chunk is stored",

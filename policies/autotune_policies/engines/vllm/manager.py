@@ -78,7 +78,8 @@ class PolicyManager(ConnectorHooks):
         self._free_chunks = compat.free_chunks(self)
         self._hears_of_ends = hasattr(CachePolicy, "on_request_finished")  # from vLLM 0.31 on
         self.follow_policy()
-        self._obey_at_once()
+        if self._ordered.index is not None:
+            index.finish_swap()
 
     # The policy file
 
@@ -117,16 +118,11 @@ class PolicyManager(ConnectorHooks):
         self.counters.reload_errors += change.outcome is PolicyOutcome.REJECTED
         self.counters.leases_expired += change.outcome is PolicyOutcome.LEASE_EXPIRED
         if change.outcome.changes_rules:
-            rules = HostRules.lru() if change.document is None else HostRules.of(change.document)
+            rules = change.rules
             self.counters.reloads += 1
             self.counters.set_policy(rules.kind, change.policy_hash)
             self._device_rules = None if change.document is None else DeviceRules.of(change.document)
             index.begin_swap(rules)
-
-    def _obey_at_once(self) -> None:
-        """At the start there is nothing to re-rank."""
-        while (index := self._ordered.index) is not None and index.advance_swap(RERANKED_PER_STEP):
-            pass
 
     # What vLLM calls
 

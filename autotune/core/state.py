@@ -59,6 +59,8 @@ class TierState(NamedTuple):
         terms: ``(max_depth + 1,)`` int64 value term of the rank by depth, in nanoseconds.
         sketch: ``(n_counters,)`` uint8, for policies that count approximately.
         victims: ``(N_VICTIMS,)`` int64 blocks that left most recently, oldest eviction first.
+        shared: ``(n_blocks or 0, N_SHARED_COLUMNS)`` int64, what all tiers of a learned policy know of each block; see
+            :mod:`autotune.core.history`.
     """
 
     ints: npt.NDArray[np.int64]
@@ -71,3 +73,4 @@ class TierState(NamedTuple):
     terms: npt.NDArray[np.int64]
     sketch: npt.NDArray[np.uint8]
     victims: npt.NDArray[np.int64]
+    shared: npt.NDArray[np.int64]

@@ -50,6 +50,8 @@ _remove = _kernels.remove
 _shrink = _kernels.shrink
 is_resident = _kernels.is_resident
 _load_pays = _kernels.load_pays
+_advance = _kernels.advance
+_lose_copy = _kernels.lose_copy
 
 EAGER, LAZY, EXCLUSIVE = range(3)
 _MARGINAL = 1.0
@@ -165,6 +167,7 @@ def set_context(tier: TierState, now_ns: int, r: int) -> None:
     """Tell a tier what time it is and whose turn."""
     tier.ints[NOW_NS] = now_ns
     tier.ints[REQUEST] = r
+    _advance(tier)
 
 
 @_compiled
@@ -195,7 +198,7 @@ def shrink_host(
     Under marginal admission a block that would leave in the very round that brings it is never stored at all; the
     round is what request ``r`` did after access number ``since``.
     """
-    marginal = host.ints[KIND] == codes.RANK and host.params[_ADMISSION] == _MARGINAL
+    marginal = host.ints[KIND] >= codes.RANK and host.params[_ADMISSION] == _MARGINAL
     n = N_VICTIMS
     while n == N_VICTIMS:
         n = _shrink(host, _as_int64(0))
@@ -229,6 +232,8 @@ def shrink_device(
         if rules.store_mode != EAGER:
             for i in range(n):
                 _hand_down(host, device.victims[i], r, next_use_of, out, _as_int64(STORED))
+        for i in range(n):
+            _lose_copy(host, device.victims[i])
 
 
 @_inlined

@@ -9,10 +9,13 @@ import numpy.typing as npt
 
 from autotune.core import registry
 from autotune.core.costs import CostProfile
+from autotune.core.decide.hazard import N_OCTAVE_BINS
 from autotune.core.decide.policy_codes import CODES
 from autotune.core.decide.rank import NS_PER_S, rank_weight_s, round_half_up
+from autotune.core.decide.reuse_layout import N_AGE_BINS, N_CLASSES, N_EDGES
 from autotune.core.decide.sketch import ROWS, sketch_width
 from autotune.core.eviction import EvictionPolicy, PolicySpec, TierContext
+from autotune.core.history import N_SHARED_COLUMNS
 from autotune.core.state import (
     CAPACITY,
     KIND,
@@ -107,6 +110,7 @@ def empty_tier() -> TierState:
         terms=nothing,
         sketch=np.zeros(0, np.uint8),
         victims=np.zeros(N_VICTIMS, np.int64),
+        shared=np.zeros((0, N_SHARED_COLUMNS), np.int64),
     )
 
 
@@ -140,6 +144,35 @@ def compiled_tier(spec: PolicySpec, context: TierContext, n_blocks: int) -> Tier
         terms=terms,
         sketch=np.zeros(ROWS * sketch_width(counted) if counted else 0, np.uint8),
         victims=np.zeros(N_VICTIMS, np.int64),
+        shared=np.zeros((0, N_SHARED_COLUMNS), np.int64),
+    )
+
+
+def learned_tier(context: TierContext, n_blocks: int, shared: npt.NDArray[np.int64]) -> TierState:
+    """State of a tier of the learned policy, empty, under LRU until rules are put in force.
+
+    Args:
+        context: Capacity and values.
+        n_blocks: Distinct blocks of the trace.
+        shared: ``(n_blocks, N_SHARED_COLUMNS)`` what all tiers know of each block.
+    """
+    nodes = np.zeros((n_blocks + N_LISTS, N_NODE_COLUMNS), np.int32)
+    heads = np.arange(n_blocks, n_blocks + N_LISTS)
+    nodes[heads, PREV] = nodes[heads, NEXT] = heads
+    ints = np.zeros(N_INTS, np.int64)
+    ints[KIND], ints[CAPACITY], ints[N_BLOCKS] = CODES["class_hazard"], context.capacity_blocks, n_blocks
+    return TierState(
+        ints=ints,
+        floats=np.zeros(N_FLOATS + N_CLASSES * N_AGE_BINS + N_OCTAVE_BINS),
+        params=np.zeros(N_PARAMS + N_EDGES),
+        nodes=nodes,
+        keys=np.zeros((n_blocks, N_KEY_COLUMNS), np.int64),
+        counts=np.zeros(n_blocks),
+        heap=np.zeros((n_blocks, N_HEAP_COLUMNS), np.int64),
+        terms=np.array([round_half_up(value_s * NS_PER_S) for value_s in context.value_s], np.int64),
+        sketch=np.zeros(0, np.uint8),
+        victims=np.zeros(N_VICTIMS, np.int64),
+        shared=shared,
     )
 
 

@@ -85,6 +85,7 @@ def _state(name: str, params: list[float], capacity_blocks: int, n_blocks: int) 
         heap=np.zeros((0, N_HEAP_COLUMNS), np.int64),
         terms=np.zeros(1, np.int64),
         sketch=np.zeros(ROWS * sketch_width(capacity_blocks), np.uint8),
+        shared=np.zeros((0, 2), np.int64),
         victims=np.zeros(N_VICTIMS, np.int64),
     )
     _clear_lists(state)

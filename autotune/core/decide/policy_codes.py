@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 FIFO, LRU, SIEVE, S3FIFO, ARC, WTINYLFU, TWO_HIT = range(7)
-LFU, LRFU, GDSF, CLAIRVOYANT, CLAIRVOYANT_SECONDS, RANK = range(16, 22)
+LFU, LRFU, GDSF, CLAIRVOYANT, CLAIRVOYANT_SECONDS, RANK, CLASS_HAZARD = range(16, 23)
 
 CODES = {
     "fifo": FIFO,
@@ -19,5 +19,6 @@ CODES = {
     "clairvoyant": CLAIRVOYANT,
     "clairvoyant_seconds": CLAIRVOYANT_SECONDS,
     "rank": RANK,
+    "class_hazard": CLASS_HAZARD,
 }
 CLAIRVOYANTS = frozenset({"clairvoyant", "clairvoyant_seconds"})

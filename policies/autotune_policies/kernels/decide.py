@@ -7,8 +7,11 @@ from types import FunctionType
 from typing import Any
 
 from autotune.core.decide import arithmetic as _arithmetic
+from autotune.core.decide import features as _features
+from autotune.core.decide import hazard as _hazard
 from autotune.core.decide import keys as _keys
 from autotune.core.decide import rank as _rank
+from autotune.core.decide import reuse as _reuse
 from autotune.core.decide import value as _value
 from autotune_policies.kernels.jit import compiled
 
@@ -34,3 +37,13 @@ load_pays = _compiled(_value.load_pays, prefill_s=prefill_s, transfer_s=transfer
 gdsf_key = _compiled(_keys.gdsf_key, round_half_up=round_half_up)
 next_use_key = compiled(_keys.next_use_key)
 seconds_density_key = _compiled(_keys.seconds_density_key, round_half_up=round_half_up)
+seconds_of = compiled(_features.seconds_of)
+recent_uses = _compiled(_features.recent_uses, exp2_exactly_rounded_ops=exp2)
+chain_average_s = compiled(_features.chain_average_s)
+count_below = compiled(_reuse.count_below)
+fill_bins = _compiled(_reuse.fill_bins, count_below=count_below)
+score = compiled(_reuse.score)
+class_of = compiled(_reuse.class_of)
+age_bin = compiled(_hazard.age_bin)
+octave_bin = compiled(_hazard.octave_bin)
+hazard_key = _compiled(_hazard.hazard_key, round_half_up=round_half_up)

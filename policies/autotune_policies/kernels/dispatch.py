@@ -13,10 +13,12 @@ from autotune.core.state import GHOST, KIND, WHERE, TierState
 from autotune_policies.kernels import arc, lru, offers, ranked, s3fifo, sieve, two_hit, wtinylfu
 from autotune_policies.kernels.decide import load_pays, prefill_s, transfer_s
 from autotune_policies.kernels.jit import as_int64, compiled, entry, inlined, step
+from autotune_policies.kernels.observe import observe, reclassify
 from autotune_policies.kernels.terms import fill_value_terms
 
 __all__ = [
     "admits_demoted",
+    "advance",
     "as_int64",
     "compiled",
     "demote",
@@ -25,10 +27,14 @@ __all__ = [
     "inlined",
     "is_resident",
     "load_pays",
+    "lose_copy",
+    "observe",
     "offers",
     "prefill_s",
+    "reclassify",
     "refresh",
     "remove",
+    "reorder_all",
     "shrink",
     "transfer_s",
 ]
@@ -94,6 +100,25 @@ def remove(s: TierState, b: int) -> None:
         two_hit.remove(s, b)
     else:
         lru.remove(s, b)
+
+
+@compiled
+def advance(s: TierState) -> None:
+    """Time goes on."""
+    ranked.advance(s)
+
+
+@compiled
+def lose_copy(s: TierState, b: int) -> None:
+    """The nearer tier gave up a block of which this one may hold a copy."""
+    if s.ints[KIND] == codes.CLASS_HAZARD:
+        ranked.lose_copy(s, b)
+
+
+@entry
+def reorder_all(s: TierState) -> None:
+    """Other rules are in force on a tier of the learned policy."""
+    ranked.reorder_all(s)
 
 
 @compiled

@@ -129,3 +129,21 @@ def settle_root(s: TierState) -> bool:
         return False
     _sift_down(s.heap, s.nodes, s.ints[HEAP_SIZE], as_int64(0), key, sequence, b)
     return True
+
+
+@step
+def place(s: TierState, slot: int, b: int) -> None:
+    """Put a block with its present key into a slot, in no order; :func:`heapify` must follow."""
+    _set(s.heap, s.nodes, slot, s.keys[b, KEY], s.keys[b, KEY_SEQUENCE], b)
+
+
+@compiled
+def heapify(s: TierState) -> None:
+    """Make the filled slots a heap, in O(n).
+
+    Source: Floyd, "Algorithm 245: Treesort 3", CACM 7(12), 1964.
+    """
+    heap, size = s.heap, s.ints[HEAP_SIZE]
+    for slot in range((size >> 1) - 1, -1, -1):
+        key, sequence, b = heap[slot, HEAP_KEY], heap[slot, HEAP_SEQUENCE], heap[slot, HEAP_BLOCK]
+        _sift_down(heap, s.nodes, size, as_int64(slot), key, sequence, b)

@@ -1,7 +1,8 @@
 """All policies that evict the smallest key, compiled: rank rule, LFU, LRFU, GDSF and the clairvoyant bounds.
 
 They differ in the key only; statistics, ghosts, the heap and the leaf rule are common.
-``params``: weight_ns, half_life_s, ghost entries, admission code (0 all, 1 marginal, 2 two-hit).
+``params``: weight_ns, half_life_s, ghost entries, admission code (0 all, 1 marginal, 2 two-hit); those of the learned
+rule, which keeps no statistics of its own, are described in :mod:`autotune_policies.kernels.hazard`.
 
 Blocks of one request mostly share their history, so the last decay and the last logarithm are kept and used again
 where their inputs are the same: ``floats`` holds the frequency that was decayed, what it came to, and the frequency
@@ -27,6 +28,7 @@ from autotune.core.state import (
     KEY_SEQUENCE,
     KIND,
     LAST_NS,
+    N_BLOCKS,
     NEXT_USE,
     NOW_NS,
     PARENT,
@@ -39,6 +41,7 @@ from autotune.core.state import (
     WHERE,
     TierState,
 )
+from autotune_policies.kernels import hazard
 from autotune_policies.kernels.decide import (
     decayed_frequency,
     frequency_term_ns,
@@ -46,7 +49,7 @@ from autotune_policies.kernels.decide import (
     next_use_key,
     seconds_density_key,
 )
-from autotune_policies.kernels.heap import push, replace_root, settle_root, take_out, update
+from autotune_policies.kernels.heap import heapify, place, push, replace_root, settle_root, take_out, update
 from autotune_policies.kernels.jit import as_int64, compiled, step
 from autotune_policies.kernels.lists import list_numbers, oldest, push_newest, size, unlink
 
@@ -61,7 +64,7 @@ _INFLATION, _ELAPSED_NS, _TERM_NS = SCRATCH, SCRATCH + 1, SCRATCH + 2  # ints; t
 def leaf_only(s: TierState) -> bool:
     """Whether a block stays as long as a resident block continues it."""
     kind = s.ints[KIND]
-    if kind == codes.RANK:
+    if kind == codes.RANK or kind == codes.CLASS_HAZARD:
         return s.params[_WEIGHT_NS] > 0.0  # without weight it is LRU, which knows no leaves
     return kind == codes.CLAIRVOYANT or kind == codes.CLAIRVOYANT_SECONDS
 
@@ -87,6 +90,9 @@ def _counted(s: TierState, b: int) -> float:
 
 @step
 def _count(s: TierState, b: int) -> None:
+    if s.ints[KIND] == codes.CLASS_HAZARD:
+        hazard.hold_copy(s, b)
+        return
     s.counts[b] = _counted(s, b)
     s.keys[b, LAST_NS] = s.ints[NOW_NS]
 
@@ -110,6 +116,8 @@ def _rekey(s: TierState, b: int) -> None:
     term = _value_term(s, b)
     if kind == codes.RANK or kind == codes.LRFU:
         key = _rank_ns(s, s.counts[b], term)
+    elif kind == codes.CLASS_HAZARD:
+        key = hazard.key_of(s, b, term)
     elif kind == codes.CLAIRVOYANT:
         key = next_use_key(s.ints[NEXT_USE])
     elif kind == codes.CLAIRVOYANT_SECONDS:
@@ -173,7 +181,9 @@ def insert(s: TierState, b: int) -> None:
 @compiled
 def demote(s: TierState, b: int) -> None:
     """A block came down from a nearer tier: no use of it, so its frequency stays what it was."""
-    if s.nodes[b, WHERE] == ABSENT:
+    if s.ints[KIND] == codes.CLASS_HAZARD:
+        hazard.hold_alone(s, b)
+    elif s.nodes[b, WHERE] == ABSENT:
         s.counts[b] = 1.0
         s.keys[b, LAST_NS] = s.ints[NOW_NS]
     _settle_in(s, b)
@@ -266,6 +276,47 @@ def remove_root(s: TierState, b: int) -> None:
 
 
 @compiled
+def lose_copy(s: TierState, b: int) -> None:
+    """The nearer tier gave up a block of which this tier of the learned rule may hold a copy."""
+    if s.nodes[b, WHERE] != _RESIDENT:
+        return
+    hazard.hold_alone(s, b)
+    if not leaf_only(s):
+        return
+    s.keys[b, KEY] = hazard.key_of(s, b, _value_term(s, b))
+    if s.nodes[b, SLOT] >= 0:
+        update(s, b)
+
+
+@compiled
+def reorder_all(s: TierState) -> None:
+    """Other rules are in force: every resident gets its key by them, and the heap is made anew."""
+    n = as_int64(0)
+    for b in range(s.ints[N_BLOCKS]):
+        if s.nodes[b, WHERE] != _RESIDENT:
+            continue
+        s.nodes[b, SLOT] = -1
+        s.keys[b, KEY] = hazard.standing_key_of(s, b, _value_term(s, b))
+        if evictable(s, b):
+            place(s, n, b)
+            n += 1
+    s.ints[HEAP_SIZE] = n
+    heapify(s)
+
+
+@compiled
+def advance(s: TierState) -> None:
+    """Time goes on: where another tick began, the learned rule ranks all blocks anew."""
+    if s.ints[KIND] != codes.CLASS_HAZARD or not hazard.begins_tick(s):
+        return
+    for slot in range(s.ints[HEAP_SIZE]):
+        b = s.heap[slot, HEAP_BLOCK]
+        s.keys[b, KEY] = hazard.key_of(s, b, _value_term(s, b))
+        place(s, slot, b)
+    heapify(s)
+
+
+@compiled
 def refresh(
     s: TierState,
     ids: npt.NDArray[np.int32],
@@ -308,6 +359,8 @@ def shrink(s: TierState, reserved: int) -> int:
         elif not settle_root(s):
             if s.ints[KIND] == codes.GDSF:
                 s.ints[_INFLATION] = s.keys[b, KEY]
+            elif s.ints[KIND] == codes.CLASS_HAZARD:
+                hazard.count_eviction(s, b)
             remove_root(s, b)
             s.victims[n] = b
             n += 1

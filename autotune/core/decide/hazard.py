@@ -1,0 +1,59 @@
+"""The rank of the class-hazard rule: seconds saved per block-second from now on, by class and age of the block.
+
+That order changes as time passes. So time is cut into ticks: within a tick every key is a pure function of the block's
+class, of its age when the tick began, and of the seconds at stake; when the next tick begins, all keys are those of
+that tick. Whoever keeps the order, in whatever way and at whatever moment, gets the same one.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from autotune.core.decide.rank import round_half_up
+
+KEY_SCALE = 1024.0
+N_OCTAVE_BINS = 252
+
+
+def tick_of(now_ns: int, tick_ns: int) -> int:
+    """Number of the tick that a moment falls into."""
+    return now_ns // tick_ns
+
+
+def age_bin(age_ns: int, edges_ns: npt.NDArray[np.float64]) -> int:
+    """How many of the ascending ``edges_ns`` an age has reached: 0 to ``len(edges_ns)``."""
+    low, high = 0, len(edges_ns)
+    while low < high:
+        middle = (low + high) >> 1
+        if edges_ns[middle] <= age_ns:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def octave_bin(age_ns: int) -> int:
+    """Bin of an age, four per octave: 0 to ``N_OCTAVE_BINS - 1``."""
+    if age_ns < 1:
+        return 0
+    mantissa, exponent = math.frexp(float(age_ns))
+    return min(4 * (exponent - 1) + int((mantissa - 0.5) * 8.0), N_OCTAVE_BINS - 1)
+
+
+def octave_bin_s(position: int) -> float:
+    """The age in the middle of such a bin, in seconds."""
+    return math.ldexp(0.5 + (position % 4 + 0.5) / 8.0, position // 4 + 1) / 1e9
+
+
+def hazard_key(value_ns: int, gain_per_s: float, factor: float) -> int:
+    """Key of a block; the smallest is evicted first.
+
+    Args:
+        value_ns: Nanoseconds that a hit on the block saves.
+        gain_per_s: Best probability of reuse per second of stay from now on, for its class and age.
+        factor: 1, or less for a copy of a block that the device holds too.
+    """
+    return round_half_up(value_ns * gain_per_s * factor * KEY_SCALE)

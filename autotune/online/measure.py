@@ -1,0 +1,61 @@
+"""What the loop measures on a simulated engine."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from autotune.core.history import E_BLOCKS, E_GAP_NS, E_ROW, H_EVENTS, H_ROWS, W_BLOCKS, W_IDLE_NS, History
+from autotune.core.units import NS_PER_S
+from autotune.costs.reuse import Rows
+from autotune.sim.columns import DEVICE_HIT, DISK_HIT, HOST_HIT, STORED
+from autotune.sim.learned import LearnedCache
+from autotune.sim.learned_loop import Side
+
+
+def rows_of(history: History) -> Rows:
+    """The newest rows whose features are still there, and what became of them, oldest first."""
+    n_rows, n_events = int(history.ints[H_ROWS]), int(history.ints[H_EVENTS])
+    window = len(history.features)
+    first = max(0, n_rows - window)
+    events = history.events[:n_events]
+    events = events[events[:, E_ROW] >= first]
+    return Rows(
+        features=history.features[np.arange(first, n_rows) % window],
+        time_s=history.rows[first:n_rows, W_IDLE_NS] / NS_PER_S,
+        n_blocks=history.rows[first:n_rows, W_BLOCKS].astype(np.int32),
+        event_row=(events[:, E_ROW] - first).astype(np.int32),
+        event_gap_s=events[:, E_GAP_NS] / NS_PER_S,
+        event_blocks=events[:, E_BLOCKS].astype(np.int32),
+    )
+
+
+def turnovers_s(cache: LearnedCache) -> tuple[float, float]:
+    """Seconds in which LRU replaces the content of the device, and of the host, once, at the rate so far.
+
+    0 before it filled the tier.
+    """
+    out, stop = cache.plain.out[: cache.position], int(cache.position)
+    offsets = cache.trace.block_offsets
+    missed = int(offsets[stop] - offsets[0]) - int(out[:, DEVICE_HIT].sum())
+    stored = missed - int(out[:, [HOST_HIT, DISK_HIT]].sum())
+    device, host = cache.config.device_blocks, cache.config.host_blocks
+    return (
+        cache.now_s() * device / missed if missed > device else 0.0,
+        cache.now_s() * host / stored if stored > host else 0.0,
+    )
+
+
+def cost_s(cache: LearnedCache, side: Side, start: int) -> float:
+    """Critical-path seconds that a side spent on the requests from ``start`` on."""
+    part = slice(start, cache.position)
+    out, costs = side.out[part], cache.costs
+    tokens = cache.trace.input_tokens[part]
+    block_bytes = cache.trace.block_tokens * costs.kv_bytes_per_token
+    loaded = out[:, HOST_HIT].astype(np.int64) + out[:, DISK_HIT]
+    found = np.minimum((out[:, DEVICE_HIT] + loaded) * cache.trace.block_tokens, tokens)
+    recompute_s = costs.prefill_s(tokens) - costs.prefill_s(found)
+    load_s = np.where(loaded > 0, costs.load_latency_s + loaded * (block_bytes / costs.load_bytes_per_s), 0.0)
+    stored = out[:, STORED]
+    store_s = np.where(stored > 0, costs.store_latency_s + stored * (block_bytes / costs.store_bytes_per_s), 0.0)
+    seen = side.takes[part] > 0
+    return float((recompute_s + load_s + store_s * costs.store_exposed_frac)[seen].sum())

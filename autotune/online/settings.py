@@ -1,0 +1,65 @@
+"""Settings of the online loop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class GuardSettings:
+    """When what was learned is obeyed, and when no longer.
+
+    Attributes:
+        min_period_requests: Shortest period over which LRU and the learned rule are compared.
+        periods_per_turnover: Periods in one turnover of all tiers.
+        discount: Weight of a period against the one after it.
+        min_periods: Periods before the rule is obeyed for the first time, and between any two changes.
+        enter_errors: Standard errors by which the mean gain must exceed 0.
+        enter_frac: Share of LRU's seconds that the mean gain must exceed.
+        leave_errors: Standard errors that are added to the mean gain before it is found negative.
+    """
+
+    min_period_requests: int = 64
+    periods_per_turnover: float = 4.0
+    discount: float = 0.95
+    min_periods: int = 4
+    enter_errors: float = 1.0
+    enter_frac: float = 0.003
+    leave_errors: float = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class OnlineSettings:
+    """Settings of the loop.
+
+    Attributes:
+        first_fit_requests: Requests before the first fit.
+        refit_growth: The next fit comes when this many times as many requests were seen.
+        refit_max_requests: But after this many at the latest.
+        publish_delay_s: Seconds from a fit to the moment that its model is in force.
+        window_rows: Newest rows that are learned from.
+        fit_rows: Rows that one fit uses at most, drawn by the seed.
+        device_age_frac: D as a share of the device's median eviction age.
+        ticks_per_age: How often residents are ranked anew within the host's median eviction age.
+        copy_factor: Factor on the host rank of a block that the device holds too.
+        forget_s: How long an unused block is remembered.
+        shadow_frac: Share of chains that the shadows see.
+        shadow_min_blocks: Below this many sampled blocks on the device, the shadows see everything.
+        guard: When what was learned is obeyed.
+        seed: Draws rows, and the chains that the shadows see.
+    """
+
+    first_fit_requests: int = 300
+    refit_growth: float = 1.3
+    refit_max_requests: int = 4000
+    publish_delay_s: float = 5.0
+    window_rows: int = 200_000
+    fit_rows: int = 60_000
+    device_age_frac: float = 0.3
+    ticks_per_age: float = 20.0
+    copy_factor: float = 0.0
+    forget_s: float = 14_400.0
+    shadow_frac: float = 1.0
+    shadow_min_blocks: int = 500
+    guard: GuardSettings = field(default=GuardSettings())
+    seed: int = 0

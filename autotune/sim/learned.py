@@ -1,0 +1,224 @@
+"""A simulated engine under a learned policy, run piece by piece so that whoever learns can act in between."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from autotune.core import registry
+from autotune.core.costs import CostProfile
+from autotune.core.decide.features import stop_code
+from autotune.core.decide.policy_codes import CLASS_HAZARD
+from autotune.core.decide.reuse_layout import N_EDGES
+from autotune.core.errors import SimulationError
+from autotune.core.eviction import PolicySpec
+from autotune.core.history import (
+    A_EXPECTED_IDLE_S,
+    R_INPUT_TOKENS,
+    R_OUTPUT_TOKENS,
+    R_PRIORITY,
+    R_SESSION_END,
+    R_STOP,
+    History,
+    empty_history,
+    with_room,
+)
+from autotune.core.reuse.packed import PackedModel
+from autotune.core.reuse.tables import ModelArrays, model_arrays
+from autotune.core.state import KIND, TierState
+from autotune.core.trace import Trace
+from autotune.core.types import Tier, Timing
+from autotune.core.units import NS_PER_S
+from autotune.sim import columns, scan, tiers
+from autotune.sim.config import CacheConfig
+from autotune.sim.learned_loop import N_CLOCK, Side, run_learned_instant, run_learned_service
+from autotune.sim.loop import Rules
+from autotune.sim.prepare import make_result, make_rules, make_tiers
+from autotune.sim.result import CacheResult
+from autotune.sim.stream import make_stream, require_distinct_blocks, without_partial_blocks
+
+_kernels = registry.load(registry.KERNELS, "tier")
+_LRU = PolicySpec("lru")
+_ACTIVE, _ADMISSION, _TICK_NS, _COPY_FACTOR, _EDGES, _GAINS = 0, 3, 4, 5, 8, 8
+FORGET_S = 14_400.0
+WINDOW_ROWS = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class HazardRules:
+    """A learned rule in force.
+
+    Attributes:
+        packed: The reuse model, with the gains of its classes.
+        tick_s: How often residents are ranked anew.
+        copy_factor: Factor on the host rank of a block that the device holds too; 0 = such copies leave first.
+        marginal: Whether a block comes to the host only if it outranks the one that would go.
+    """
+
+    packed: PackedModel
+    tick_s: float
+    copy_factor: float = 1.0
+    marginal: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """What clients told about each request; -1 is unknown.
+
+    Attributes:
+        session_end: ``(n_requests,)`` 1 if the session ends with it, 0 if not.
+        expected_idle_s: ``(n_requests,)`` seconds until the client expects to come back.
+        priority: ``(n_requests,)``.
+    """
+
+    session_end: npt.NDArray[np.int64] | None = None
+    expected_idle_s: npt.NDArray[np.float64] | None = None
+    priority: npt.NDArray[np.int64] | None = None
+
+
+class LearnedCache:
+    """The live cache and its two shadows, LRU and the learned rule, over one trace.
+
+    Args:
+        trace: The requests.
+        config: The engine; its device and host are governed by the rules that are put in force here.
+        costs: The cost model.
+        shadows: Whether the shadows run.
+        window_rows: Newest rows whose features are kept.
+        forget_s: How long an unused block is remembered.
+        hints: What clients told.
+
+    Raises:
+        TraceError: the trace carries no blocks, or a request that would pin a block twice.
+        SimulationError: the engine stores chunks of several blocks.
+    """
+
+    def __init__(
+        self,
+        trace: Trace,
+        config: CacheConfig,
+        costs: CostProfile,
+        *,
+        shadows: bool = True,
+        window_rows: int = WINDOW_ROWS,
+        forget_s: float = FORGET_S,
+        hints: Hints | None = None,
+    ) -> None:
+        trace.require_blocks()
+        if config.chunk_blocks != 1:
+            raise SimulationError("a learned policy ranks single blocks", got=f"chunks of {config.chunk_blocks}")
+        if config.timing is Timing.SERVICE:
+            require_distinct_blocks(trace, "pins its blocks", "use --timing instant")
+        self.trace = without_partial_blocks(trace) if config.full_blocks else trace
+        self.config = replace(config, device_policy=_LRU, host_policy=_LRU)
+        self.costs = costs
+        self.history = _history_of(self.trace, window_rows, forget_s, hints or Hints())
+        self._model: ModelArrays = model_arrays(None)
+        self._stream = make_stream(self.trace, self.config)
+        self._rules: Rules = make_rules(self.trace, self.config, costs)
+        self._none = np.zeros(0, np.int64)
+        n = self.trace.n_requests
+        everything, nothing = np.ones(n, np.uint8), np.zeros(n, np.uint8)
+        self.live = self._learned_side(everything)
+        seen = everything if shadows else nothing
+        self.plain = self._plain_side(seen)
+        self.learned = self._learned_side(seen) if shadows else self.live._replace(takes=nothing)
+        self._clock = np.zeros(N_CLOCK, np.int64)
+        self._wait_ns, self._finish_ns, self._running = (np.zeros(n, np.int64) for _ in range(3))
+        self.position = 0
+
+    def run(self, stop: int) -> None:
+        """Requests up to ``stop`` (exclusive); at the end of the trace all that still runs finishes too."""
+        start, stop = self.position, min(stop, self.trace.n_requests)
+        offsets = self._stream.offsets
+        first = 0 if self.config.timing is Timing.SERVICE else start  # what runs since long may finish only now
+        self.history = with_room(self.history, int(offsets[stop] - offsets[start]) + self._unfinished_blocks(first))
+        common = (self._stream, self.live, self.plain, self.learned, self.history, self._model, self._rules, self._none)
+        if self.config.timing is Timing.SERVICE:
+            state = (self._clock, self._wait_ns, self._finish_ns, self._running)
+            run_learned_service(*common, *state, start, stop, stop == self.trace.n_requests)
+        else:
+            run_learned_instant(*common, start, stop)
+        self.position = stop
+
+    def now_s(self) -> float:
+        """Seconds of trace time up to which the engine has run."""
+        return float(self.trace.arrival_s[max(0, self.position - 1)])
+
+    def result(self, side: Side | None = None) -> CacheResult:
+        """What the live cache did, or another side."""
+        return make_result(self.trace, self.config, self.costs, (side or self.live).out, self._wait_ns)
+
+    def know(self, packed: PackedModel) -> None:
+        """Another model classifies from now on, and anew what is remembered."""
+        self._model = model_arrays(packed)
+        _kernels.reclassify(self.history, self._model)
+
+    def obey(self, side: Side, rules: HazardRules | None) -> None:
+        """Put rules in force on one side; none = LRU."""
+        for tier, state in ((Tier.DEVICE, side.device), (Tier.HOST, side.host)):
+            if state.ints[KIND] == CLASS_HAZARD:
+                _put_in_force(state, tier, rules)
+                _kernels.reorder_all(state)
+
+    def _unfinished_blocks(self, first: int) -> int:
+        if self.config.timing is not Timing.SERVICE:
+            return 0
+        running = self._running[: int(self._clock[1])]
+        return int((self._stream.offsets[running + 1] - self._stream.offsets[running]).sum())
+
+    def _plain_side(self, takes: npt.NDArray[np.uint8]) -> Side:
+        device, host, disk = make_tiers(self.trace, self.config, self.costs)
+        return self._side(device, host, disk, takes)
+
+    def _learned_side(self, takes: npt.NDArray[np.uint8]) -> Side:
+        _, _, disk = make_tiers(self.trace, self.config, self.costs)
+        device = self._learned_tier(self.config.device_blocks)
+        host = self._learned_tier(self.config.host_blocks) if self.config.host_blocks else tiers.empty_tier()
+        return self._side(device, host, disk, takes)
+
+    def _learned_tier(self, blocks: int) -> TierState:
+        """Both tiers count a block by the seconds that a hit on the host would save, so that their ranks compare."""
+        context = tiers.tier_context(blocks, Tier.HOST, self.trace, self.costs)
+        state = tiers.learned_tier(context, self.trace.n_blocks, self.history.shared)
+        scan.place_blocks(self.trace, state.nodes)
+        return state
+
+    def _side(self, device: TierState, host: TierState, disk: TierState, takes: npt.NDArray[np.uint8]) -> Side:
+        out = np.zeros((self.trace.n_requests, columns.N_COLUMNS), np.int32)
+        return Side(device, host, disk, out, np.zeros(1, np.int64), takes)
+
+
+def _put_in_force(state: TierState, tier: Tier, rules: HazardRules | None) -> None:
+    state.params[_ACTIVE] = 0.0 if rules is None else 1.0
+    state.params[_ADMISSION] = 1.0 if rules is not None and rules.marginal and tier is Tier.HOST else 0.0
+    if rules is None:
+        return
+    state.params[_TICK_NS] = round(rules.tick_s * NS_PER_S)
+    state.params[_COPY_FACTOR] = rules.copy_factor if tier is Tier.HOST else 1.0
+    state.params[_EDGES : _EDGES + N_EDGES] = rules.packed.edges_ns
+    state.floats[_GAINS : _GAINS + rules.packed.gains.size] = rules.packed.gains.ravel()
+
+
+def _history_of(trace: Trace, window_rows: int, forget_s: float, hints: Hints) -> History:
+    history = empty_history(
+        trace.n_blocks,
+        trace.n_requests,
+        block_tokens=trace.block_tokens,
+        window=window_rows,
+        forget_ns=round(forget_s * NS_PER_S),
+    )
+    requests = history.requests
+    requests[:, R_INPUT_TOKENS] = trace.input_tokens
+    requests[:, R_OUTPUT_TOKENS] = trace.output_tokens
+    codes = np.array([*(stop_code(name) for name in trace.stop_reasons), stop_code(None)], np.int64)
+    requests[:, R_STOP] = codes[trace.stop_reason]  # -1, unknown, takes the last one
+    if hints.session_end is not None:
+        requests[:, R_SESSION_END] = hints.session_end
+    if hints.priority is not None:
+        requests[:, R_PRIORITY] = hints.priority
+    if hints.expected_idle_s is not None:
+        history.averages[:, A_EXPECTED_IDLE_S] = hints.expected_idle_s
+    return history

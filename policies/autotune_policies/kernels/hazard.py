@@ -1,0 +1,72 @@
+"""The learned rule's keys, compiled.
+
+``params``: 1 while the rule is in force (0: exactly LRU), unused, ghost entries (none), admission code (1 marginal, 0
+all), length of a tick in ns, factor on the key of a copy that the device holds too; from ``EDGES`` on the ages in ns
+that separate the bins. ``floats``: from ``GAINS`` on the best gain per second, by class and age bin. ``counts``: 1 for
+a block that the nearer tier holds too, else 0. Behind the gains, evictions are counted by the age of the block, four
+bins per octave.
+"""
+
+from __future__ import annotations
+
+from autotune.core.decide.reuse_layout import N_AGE_BINS, N_CLASSES, N_EDGES
+from autotune.core.history import CLASS, IDLE_SINCE_NS
+from autotune.core.state import NOW_NS, SCRATCH, TierState
+from autotune_policies.kernels.decide import age_bin, hazard_key, octave_bin
+from autotune_policies.kernels.jit import step
+
+ACTIVE, ADMISSION, TICK_NS, COPY_FACTOR, EDGES = 0, 3, 4, 5, 8
+GAINS = 8
+EVICTED = GAINS + N_CLASSES * N_AGE_BINS
+_TICK_BEGAN_NS = SCRATCH + 3  # ints
+
+
+@step
+def hold_copy(s: TierState, b: int) -> None:
+    """A request used the block, so the device holds it too."""
+    s.counts[b] = 1.0
+
+
+@step
+def hold_alone(s: TierState, b: int) -> None:
+    """The device does not hold the block."""
+    s.counts[b] = 0.0
+
+
+@step
+def count_eviction(s: TierState, b: int) -> None:
+    """A block leaves for want of space."""
+    s.floats[EVICTED + octave_bin(s.ints[NOW_NS] - s.shared[b, IDLE_SINCE_NS])] += 1.0
+
+
+@step
+def begins_tick(s: TierState) -> bool:
+    """Whether now is in another tick than before; if so, that one has begun."""
+    if s.params[ACTIVE] == 0.0:
+        return False
+    tick_ns = int(s.params[TICK_NS])
+    began_ns = s.ints[NOW_NS] // tick_ns * tick_ns
+    if began_ns == s.ints[_TICK_BEGAN_NS]:
+        return False
+    s.ints[_TICK_BEGAN_NS] = began_ns
+    return True
+
+
+@step
+def _rank(s: TierState, b: int, value_ns: int) -> int:
+    age_ns = s.ints[_TICK_BEGAN_NS] - s.shared[b, IDLE_SINCE_NS]
+    age = age_bin(age_ns, s.params[EDGES : EDGES + N_EDGES])
+    factor = s.params[COPY_FACTOR] if s.counts[b] == 1.0 else 1.0
+    return hazard_key(value_ns, s.floats[GAINS + s.shared[b, CLASS] * N_AGE_BINS + age], factor)
+
+
+@step
+def key_of(s: TierState, b: int, value_ns: int) -> int:
+    """Key of a block that is used, comes in or is ranked anew now; out of force, the time of that."""
+    return s.ints[NOW_NS] if s.params[ACTIVE] == 0.0 else _rank(s, b, value_ns)
+
+
+@step
+def standing_key_of(s: TierState, b: int, value_ns: int) -> int:
+    """Key of a resident when the rule comes into force or ceases to be."""
+    return s.shared[b, IDLE_SINCE_NS] if s.params[ACTIVE] == 0.0 else _rank(s, b, value_ns)

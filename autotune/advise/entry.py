@@ -104,7 +104,7 @@ def advise_live(
     kv_dtype: str | None = None,
     link_gb_per_s: float | None = None,
 ) -> Advice:
-    """The same from the counters of a running vLLM.
+    """The same from the counters of a running engine.
 
     Args:
         page: Text of its ``/metrics`` page.

@@ -1,27 +1,38 @@
-"""What presses on a running vLLM, from one reading of its ``/metrics`` page.
+"""What presses on a running engine, from one reading of its page of metrics.
 
 Counters are sums since the engine's start, over all its ranks. They say what was found and who had to wait, but not how
 much reuse there is nor where prefixes diverge.
-Source: vLLM 0.32.0, v1/metrics/loggers.py.
 """
 
 from __future__ import annotations
 
-import math
-import re
 from fractions import Fraction
 
 from autotune.advise.pressure import DEFAULT_IDLE_S, Observations
+from autotune.core import registry
 from autotune.core.errors import ConfigError
+from autotune.core.signals import FindingKind, ReadPage, Signal, Snapshot
 
-_SAMPLE = re.compile(r"^(?P<name>[A-Za-z_:][\w:]*)(?P<labels>\{.*\})?\s+(?P<value>\S+)(\s+-?\d+)?$")
-_USAGE = "vllm:kv_cache_usage_perc"
-_QUERIES, _HITS = "vllm:prefix_cache_queries_total", "vllm:prefix_cache_hits_total"
-_HOST_QUERIES, _HOST_HITS = "vllm:external_prefix_cache_queries_total", "vllm:external_prefix_cache_hits_total"
-_PREEMPTIONS, _WAITING = "vllm:num_preemptions_total", "vllm:num_requests_waiting"
-_PROMPTS, _PROMPT_TOKENS = "vllm:request_prompt_tokens_count", "vllm:request_prompt_tokens_sum"
-_OUTPUT_TOKENS = "vllm:request_generation_tokens_sum"
-_NEEDED = (_USAGE, _QUERIES, _HITS, _PREEMPTIONS, _WAITING, _PROMPTS, _PROMPT_TOKENS, _OUTPUT_TOKENS)
+_NEEDED = (
+    Signal.DEVICE_KV_FRAC,
+    Signal.PREFIX_QUERY_TOKENS,
+    Signal.PREFIX_HIT_TOKENS,
+    Signal.PREEMPTIONS,
+    Signal.REQUESTS_WAITING,
+    Signal.REQUEST_PROMPT_TOKENS,
+    Signal.GENERATION_TOKENS,
+)
+
+
+def read_saved_page(page: bytes, *, target: str, at_s: float = 0.0, version: str = "", model: str = "") -> Snapshot:
+    """What a page of metrics says, by the reader that is installed.
+
+    Raises:
+        CollectError: it is no page of an engine that is known.
+        MissingExtraError: the reader needs packages that are not installed.
+    """
+    reader: ReadPage = registry.load(registry.PAGES, "metrics")
+    return reader(page, target=target, at_s=at_s, version=version, model=model)
 
 
 def observe_page(
@@ -42,60 +53,53 @@ def observe_page(
         break_even_tokens: Length from which loading pays.
 
     Raises:
-        ConfigError: the page lacks a series that the advice rests on, or one is no number.
+        AutotuneError: it is no page of a known engine, or lacks a signal that the advice rests on.
     """
-    values = _samples(page)
-    missing = [name for name in _NEEDED if name not in values]
-    if missing:
-        raise ConfigError(
-            "advice needs the page of a running vLLM",
-            got=f"one without {missing[0]}",
-            remedy="fetch /metrics of the engine itself, with its statistics on",
-        )
-    totals = {name: sum(found) for name, found in values.items()}
-    usage = totals[_USAGE] / len(values[_USAGE])  # a share, of each rank its own
-    running_bytes = round(usage * device_bytes)
-    requests = totals[_PROMPTS]
+    seen = read_saved_page(page.encode(), target="page")
+    for signal in _NEEDED:
+        if not seen.knows(signal):
+            raise _lacks(seen, signal)
+    running_bytes = round(_known(seen, Signal.DEVICE_KV_FRAC) * device_bytes)
+    prompts = seen.histograms[Signal.REQUEST_PROMPT_TOKENS]
+    tokens = (prompts.sum or 0.0) + _known(seen, Signal.GENERATION_TOKENS)
     return Observations(
         device_bytes=device_bytes,
         footprint_bytes=None,
         running_bytes=running_bytes,
         running_tokens=int(running_bytes / growth_bytes) if growth_bytes else 0,
-        mean_context_tokens=(totals[_PROMPT_TOKENS] + totals[_OUTPUT_TOKENS]) / requests if requests else 0.0,
+        mean_context_tokens=tokens / prompts.count if prompts.count else 0.0,
         idle_frac=None,
         idle_return_frac=None,
         idle_s=DEFAULT_IDLE_S,
-        device_hit_frac=_share(totals[_HITS], totals[_QUERIES]) or 0.0,
+        device_hit_frac=_share(seen, Signal.PREFIX_HIT_TOKENS, Signal.PREFIX_QUERY_TOKENS) or 0.0,
         unbounded_hit_frac=None,
         read_frac=None if weights_bytes is None else running_bytes / (running_bytes + weights_bytes),
         break_even_tokens=break_even_tokens,
         places=(),
-        host_hit_frac=_share(totals.get(_HOST_HITS, 0.0), totals.get(_HOST_QUERIES, 0.0)),
-        requests_short=round(totals[_PREEMPTIONS] + totals[_WAITING]),
+        host_hit_frac=_share(seen, Signal.EXTERNAL_HIT_TOKENS, Signal.EXTERNAL_QUERY_TOKENS),
+        requests_short=round(_known(seen, Signal.PREEMPTIONS) + _known(seen, Signal.REQUESTS_WAITING)),
     )
 
 
-def _samples(page: str) -> dict[str, list[float]]:
-    """Values of the series that are read here, one per set of labels."""
-    wanted = {*_NEEDED, _HOST_QUERIES, _HOST_HITS}
-    found: dict[str, list[float]] = {}
-    for line in page.splitlines():
-        sample = _SAMPLE.match(line)
-        if sample is None or sample["name"] not in wanted:
-            continue
-        found.setdefault(sample["name"], []).append(_number(sample["name"], sample["value"]))
-    return found
+def _lacks(seen: Snapshot, signal: Signal) -> ConfigError:
+    """Why a signal is unknown: its series is there and says nothing, or is not there."""
+    reading = seen.readings.get(signal)
+    odd = [
+        f.evidence
+        for f in seen.findings
+        if f.kind is FindingKind.MALFORMED and (reading is None or f.subject == reading.source)
+    ]
+    return ConfigError(
+        f"advice needs a page with {signal} ({signal.spec.meaning})",
+        got=f"one without; {odd[0]}" if odd else "one without",
+        remedy="fetch /metrics of the engine itself, with its statistics on",
+    )
 
 
-def _number(name: str, text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value) or value < 0.0:
-        raise ConfigError(f"{name} must be a number that is not negative", got=repr(text))
-    return value
+def _known(seen: Snapshot, signal: Signal) -> float:
+    return seen.value(signal) or 0.0
 
 
-def _share(part: float, whole: float) -> float | None:
-    return part / whole if whole > 0.0 else None
+def _share(seen: Snapshot, part: Signal, whole: Signal) -> float | None:
+    found, asked = seen.value(part), seen.value(whole)
+    return found / asked if found is not None and asked else None

@@ -16,7 +16,9 @@ PRESETS = "autotune.presets"
 OBJECTIVES = "autotune.objectives"
 RENDERERS = "autotune.renderers"
 COLLECTORS = "autotune.collectors"
+PAGES = "autotune.pages"
 ENGINES = "autotune.engines"
+_EXTRAS = {COLLECTORS: "sidecar", PAGES: "sidecar"}
 
 
 def names(group: str) -> tuple[str, ...]:
@@ -45,7 +47,7 @@ def load(group: str, name: str) -> Any:
         raise MissingExtraError(
             f"{group} {name!r} needs the package {error.name}",
             got="it is not installed",
-            remedy="pip install 'kv-autotune[tuner]'",
+            remedy=f"pip install 'kv-autotune[{_EXTRAS.get(group, 'tuner')}]'",
         ) from error
 
 

@@ -10,6 +10,7 @@ from autotune.advise.advice import Answer, Pressure, advise
 from autotune.advise.live import observe_page
 from autotune.advise.pressure import Observations
 from autotune.core.errors import ConfigError
+from autotune.core.signals import CollectError
 from autotune.core.units import GIB
 from autotune.geometry.kinds import Technique
 
@@ -99,12 +100,30 @@ def test_without_a_host_and_without_pressure_nothing_is_short() -> None:
 
 @pytest.mark.parametrize("value", ["nan", "-1", "many"])
 def test_what_is_no_number_is_named(value: str) -> None:
-    """A series with another value than a number is named."""
-    with pytest.raises(ConfigError, match="vllm:prefix_cache_hits_total must be a number"):
+    """A series with another value than a number is unknown, and named with what it has."""
+    with pytest.raises(ConfigError, match="advice needs a page with prefix_hit_tokens") as problem:
         observed(replaced("vllm:prefix_cache_hits_total", value))
+    assert value in str(problem.value)
 
 
 def test_another_page_is_refused() -> None:
-    """A page of something else lacks the series, the first of which is named."""
-    with pytest.raises(ConfigError, match="page of a running vLLM; got one without vllm:kv_cache_usage_perc"):
+    """A page of something else is refused; one that lacks a signal is refused with its name."""
+    with pytest.raises(CollectError, match="an engine that is known here"):
         observed("# nothing\nprocess_cpu_seconds_total 1.0\n")
+    with pytest.raises(ConfigError, match=r"a page with device_kv_frac .*; got one without; fetch /metrics"):
+        observed("vllm:prompt_tokens_total 5\n")
+
+
+def test_pages_of_other_engines_are_read_too() -> None:
+    """The advice needs signals, not the names of one engine."""
+    page = """sglang:token_usage{tp_rank="0"} 0.5
+sglang:prompt_tokens_total 1000
+sglang:cached_tokens_total 250
+sglang:num_retracted_requests_total 0
+sglang:num_queue_reqs 0
+sglang:prompt_tokens_histogram_count 10
+sglang:prompt_tokens_histogram_sum 1000
+sglang:generation_tokens_total 200
+"""
+    seen = observed(page)
+    assert (seen.device_hit_frac, seen.mean_context_tokens, seen.running_bytes) == (0.25, 120.0, 20 * GIB)

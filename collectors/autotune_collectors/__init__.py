@@ -1,0 +1,1 @@
+"""Sources of signals for kv-autotune: one package or module per source, reached through entry points."""

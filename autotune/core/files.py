@@ -47,7 +47,7 @@ def replaced_atomically(path: Path) -> Iterator[BinaryIO]:
     except BaseException:
         part.unlink(missing_ok=True)
         raise
-    _sync_folder(target.parent)
+    sync_folder(target.parent)
 
 
 def _end_of_links(path: Path) -> Path:
@@ -57,8 +57,12 @@ def _end_of_links(path: Path) -> Path:
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path)) from problem
 
 
-def _sync_folder(folder: Path) -> None:
-    """Make the new name itself durable."""
+def sync_folder(folder: Path) -> None:
+    """Make a new name in a folder durable, or that one is gone.
+
+    Raises:
+        OSError: the folder cannot be read.
+    """
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -5,7 +5,7 @@ A row is a request: ``arrival_s``, ``input_tokens``, ``output_tokens``, ``sessio
 equals what was written, provenance included. There is no text of prompts in it.
 
 A folder is read as one stream: its ``*.parquet`` segments in order of name, which share one namespace of ids and one
-start of time.
+start of time. The folder that a sidecar keeps, of segments named ``epoch-…``, is read by ``rolling.folder``.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from autotune.traces.fields import Fault, Malformed
 from autotune.traces.intake import checked_on_error
 from autotune.traces.options import reader
 from autotune.traces.recording_header import HEADER_KEY, Header, dump_header, parse_header
+from autotune.traces.rolling.folder import MIN_REQUESTS, NEWEST, is_rolling, read_folder
 
 FORMAT = "recording"
 SCHEMA = pa.schema(
@@ -70,17 +71,27 @@ def write_recording(trace: Trace, path: str | Path) -> None:
 
 
 @reader
-def read(paths: list[str], *, on_error: str = "fail") -> Trace:
+def read(
+    paths: list[str], *, on_error: str = "fail", epoch: int | str | None = None, min_requests: int | None = None
+) -> Trace:
     """Read one recording, or several segments as one stream.
 
     Args:
-        paths: Parquet files, globs, or folders of ``*.parquet`` segments.
+        paths: Parquet files, globs, folders of ``*.parquet`` segments, or the folder that a sidecar keeps.
         on_error: ``fail`` or ``skip``; a recording has no rows that could be skipped: a damaged one is refused always.
+        epoch: Of a sidecar's folder: ``newest`` (the default), a number, or ``separate`` for all.
+        min_requests: Requests from which an epoch is long enough for ``newest``; 1000 if not given.
 
     Raises:
         TraceError: a file is no recording, is damaged, or the segments do not fit together.
     """
     checked_on_error(on_error)
+    if len(paths) == 1 and is_rolling(folder := Path(paths[0]).expanduser()):
+        return read_folder(folder, NEWEST if epoch is None else epoch, min_requests or MIN_REQUESTS)
+    if epoch is not None or min_requests is not None:
+        raise TraceError(
+            "epoch and min_requests belong to the folder of one sidecar", got=", ".join(paths), remedy="leave them out"
+        )
     found = files.expand([_within(path) for path in paths])
     segments = [_segment(file) for file in found]
     return segments[0] if len(segments) == 1 else _joined(found, segments)

@@ -13,6 +13,8 @@ from autotune.core.errors import UnknownNameError
     [
         (registry.POLICIES, {"lru", "arc", "s3fifo", "clairvoyant", "rank"}),
         (registry.TRACES, {"mooncake", "kv-cache-tester", "lmcache-agent", "azure", "servegen", "recording"}),
+        (registry.COLLECTORS, {"prometheus", "host", "kv_events", "telemetry"}),
+        (registry.PAGES, {"metrics"}),
         (registry.OBJECTIVES, {"net_seconds", "ttft_p95", "goodput", "weighted"}),
     ],
 )

@@ -50,6 +50,12 @@ class TestLmcacheAgent(TraceReaderConformance):
         return f"lmcache-agent:{DATA}/lmcache-agent/*.jsonl.gz"
 
 
+class TestAdversarial(TraceReaderConformance):
+    def make_source(self, folder: Path) -> str:
+        """A small trace that needs no file."""
+        return "adversarial:loops,seed=3,loops=2,rounds=2"
+
+
 class TestAzure(TraceReaderConformance):
     def make_source(self, folder: Path) -> str:
         """The beginning of the conversation service's trace."""
@@ -103,6 +109,7 @@ def test_every_registered_reader_is_tested() -> None:
         point.name for point in entry_points(group="autotune.traces") if point.value.startswith("autotune.traces.")
     }
     tested = {
+        "adversarial",
         "azure",
         "kv-cache-tester",
         "libcachesim-csv",

@@ -13,8 +13,8 @@ from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 
+from autotune.core.append_file import AppendFile
 from autotune.core.clock import Clock, SystemClock
-from autotune_policies.engines.live.append_file import AppendFile
 from autotune_policies.engines.live.outbox import Outbox
 
 MAX_WAITING = 10_000

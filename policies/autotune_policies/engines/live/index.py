@@ -1,8 +1,9 @@
-"""The host tier's residents, who may leave and who leaves next: the rank rule as an engine runs it.
+"""The host tier's residents, who may leave and who leaves next: the rank rule and the learned one in an engine.
 
-The same rule and the same numbers as :class:`autotune_policies.rank.rank.RankPolicy` and its compiled twin, for opaque
-keys, with copies in flight, for chunks that are offered in runs and evicted exactly n at a time. All of it runs inside
-an engine's scheduler, so it is written for speed: one slotted object per resident, one heap entry per candidate.
+The same rules and the same numbers as :class:`autotune_policies.rank.rank.RankPolicy`,
+:class:`autotune.core.learned.HazardPolicy` and their compiled twins, for opaque keys, with copies in flight, for chunks
+that are offered in runs and evicted exactly n at a time. All of it runs inside an engine's scheduler, so it is written
+for speed: one slotted object per resident, one heap entry per candidate.
 
 Plain LRU (w = 0) is the order in which the residents stand in their dictionary. Where the rules rank (w > 0), a heap
 holds the residents that nothing continues. A heap entry is a lower bound: an access moves a chunk's rank up and leaves
@@ -13,15 +14,16 @@ O(log n) amortised, and the order is exact.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush, heapreplace
 
+from autotune.core.learned import Run, RunHistory
 from autotune.core.types import Admission
 from autotune.core.units import NS_PER_S
 from autotune_policies.engines.live.chains import Chains
+from autotune_policies.engines.live.changes import RANKED_AT_ONCE, OrderChanges, ranks_under
 from autotune_policies.engines.live.ghosts import GhostEntries
-from autotune_policies.engines.live.ranks import Ranks
-from autotune_policies.engines.live.resident import Entry, Key, Resident
+from autotune_policies.engines.live.resident import IN_USE, Entry, Key, Resident
 from autotune_policies.engines.live.rules import HostRules
 from autotune_policies.engines.live.swap import RuleSwap
 
@@ -29,7 +31,7 @@ _SLACK = 64
 _FIRST_OUT = -(2**62)
 
 
-class HostIndex:
+class HostIndex(OrderChanges):
     """Order of the residents of a host pool.
 
     Invariants: :meth:`evict` answers exactly n keys or ``None``, and ``None`` changes nothing; a chunk that is held
@@ -48,7 +50,10 @@ class HostIndex:
         self.residents: OrderedDict[Key, Resident] = OrderedDict()  # the least recently used first
         self.ghosts = GhostEntries(rules.ghost_entries(capacity))
         self.protected_parent: Key | None = None
-        self._ranks = Ranks(rules, chunk_tokens)
+        self.past: RunHistory[Key] | None = None
+        self.on_device: Callable[[Key], bool] | None = None  # whether the device holds a chunk; None = nobody tells
+        self.ranked_at_once = RANKED_AT_ONCE
+        self._ranks = ranks_under(rules, chunk_tokens, None, 0)
         self._leaf_only = rules.leaf_only
         self._chains = Chains(self.residents)
         self._heap: list[Entry] = []
@@ -76,11 +81,15 @@ class HostIndex:
         resident = Resident(parent, depth, self._chains.waiting_for(key), frequency, now_ns)
         if parent is not None:
             self._chains.gain(parent)
+        if self.past is not None:
+            resident.run = IN_USE if is_use else self.past.run_of(key)
         self.residents[key] = resident
         resident.version = self._version
         self._place(key, resident, now_ns)
 
-    def refresh(self, keys: Iterable[Key], brought: Collection[Key], now_ns: int) -> None:
+    def refresh(
+        self, keys: Iterable[Key], brought: Collection[Key], now_ns: int, runs: Mapping[Key, Run] | None = None
+    ) -> None:
         """A request ends; its chunks are refreshed in this order.
 
         Args:
@@ -88,7 +97,9 @@ class HostIndex:
             brought: Those that it brought in: their recency is now, their count stays. The others were used again and
                 count one more access.
             now_ns: Time.
+            runs: The runs that they stand in, where that is not known by their keys.
         """
+        self.at(now_ns)
         residents, counted = self.residents, self._ranks.counted
         for key in keys:
             resident = residents.get(key)
@@ -98,6 +109,9 @@ class HostIndex:
                 self._bring_up(resident)
             if key not in brought:
                 resident.frequency = counted(resident.frequency, resident.last_ns, now_ns)
+            if self.past is not None:
+                resident.run = (runs or {}).get(key) or self.past.run_of(key) or self.past.last_run
+                resident.is_copy = self.on_device is not None
             self._place(key, resident, now_ns)
 
     def refuse(self, keys: Iterable[Key], now_ns: int) -> None:
@@ -114,7 +128,7 @@ class HostIndex:
         resident.sequence = self._sequence
         self.residents.move_to_end(key)
         if self._leaf_only:
-            resident.rank = rank = self._ranks.rank_ns(now_ns, resident.frequency, resident.depth)
+            resident.rank = rank = self._ranks.of(resident)
             entry = resident.entry
             if entry is not None and rank < entry[0]:
                 self._push(key, resident)
@@ -229,9 +243,11 @@ class HostIndex:
             elif not resident.evictable or resident.children:
                 heappop(heap)
                 resident.entry = None
-            elif resident.sequence != entry[1]:
+            elif resident.sequence != entry[1] or resident.rank != entry[0]:
                 resident.entry = fresh = (resident.rank, resident.sequence, key)
                 heapreplace(heap, fresh)
+            elif resident.is_copy and self.on_device is not None and not self.on_device(key):
+                self._lose_copy(key, resident)
             elif key in protected or key == self.protected_parent:
                 passed_over.append(heappop(heap))
             elif ranks is not None and ranks[len(chosen)] < entry[0]:
@@ -244,6 +260,13 @@ class HostIndex:
         for entry in passed_over:
             heappush(heap, entry)
         return len(chosen) == n
+
+    def _lose_copy(self, key: Key, resident: Resident) -> None:
+        """The device has given up a chunk, which nobody tells: seen when its copy here is about to leave."""
+        resident.is_copy = False
+        resident.rank = self._ranks.of(resident)
+        if self._swap is not None:
+            self._swap.changed(key, resident)
 
     def _put_back(self, chosen: Sequence[Entry]) -> None:
         """Undo a choice: every chunk is a candidate again, with the entry that it had."""
@@ -331,7 +354,7 @@ class HostIndex:
             return n_free + len(self._oldest(len(candidates) - n_free, protected))
         self.unstage()
         wanted = [
-            self._ranks.rank_ns(now_ns, self._frequency(self.ghosts.get(key), now_ns, is_use), depth)
+            self._ranks.arriving(key, depth, self._frequency(self.ghosts.get(key), now_ns, is_use), now_ns, is_use)
             for key, depth in candidates[n_free:]
         ]
         self._choose(self._staged, len(wanted), protected, wanted)
@@ -358,43 +381,3 @@ class HostIndex:
         if known is None:
             return None
         return self._ranks.counted(known[0], known[1], now_ns), (now_ns - known[1]) / NS_PER_S
-
-    # New rules
-
-    def begin_swap(self, rules: HostRules) -> None:
-        """Prepare the order under new rules; the old ones hold until :meth:`advance_swap` answers 0."""
-        self.unstage()
-        self._swap = RuleSwap(self.residents, rules, Ranks(rules, self.chunk_tokens))
-
-    def advance_swap(self, n: int) -> int:
-        """Rank up to ``n`` residents under the rules that are being prepared, and obey them when all are.
-
-        Returns:
-            How many are left; 0 also where nothing is being prepared.
-        """
-        swap = self._swap
-        if swap is None:
-            return 0
-        left = swap.advance(n)
-        if left == 0:
-            self._swap = None
-            self._obey(swap)
-        return left
-
-    def finish_swap(self) -> None:
-        """Do at once what is left of a swap; for a start, where there is nothing to re-rank."""
-        while self.advance_swap(max(1, len(self))):
-            pass
-
-    def _obey(self, swap: RuleSwap) -> None:
-        self.unstage()
-        self.rules, self._ranks, self._leaf_only = swap.rules, swap.ranks, swap.rules.leaf_only
-        self._heap = swap.heap
-        self._version += 1
-        self.ghosts.limit_to(swap.rules.ghost_entries(self.capacity))
-
-    def _bring_up(self, resident: Resident) -> None:
-        """First contact with a resident after new rules came into force: take over what was prepared for it."""
-        resident.version = self._version
-        resident.rank = self._ranks.rank_ns(resident.last_ns, resident.frequency, resident.depth)
-        resident.entry, resident.next_entry = resident.next_entry, None

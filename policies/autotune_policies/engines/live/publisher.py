@@ -8,9 +8,9 @@ from typing import Any
 
 from autotune.core.clock import Clock
 from autotune.core.errors import MissingExtraError
+from autotune.core.telemetry.wire import TOPIC
 from autotune_policies.engines.live.targets import TelemetryTarget
 
-TOPIC = b"kv-autotune"
 _HEADER_EVERY_S = 5.0  # a subscriber that comes late waits no longer for it while records flow
 _MAX_WAITING = 10_000  # messages per subscriber; beyond, ZMQ drops them and the subscriber sees a gap
 _SEQUENCE = struct.Struct(">Q")

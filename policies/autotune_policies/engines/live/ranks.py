@@ -7,6 +7,7 @@ inputs are the same. The numbers are those of :mod:`autotune.core.decide.rank`, 
 from __future__ import annotations
 
 from autotune.core.decide.rank import decayed_frequency, frequency_term_ns
+from autotune_policies.engines.live.resident import Key, Resident
 from autotune_policies.engines.live.rules import HostRules, ValueTerms
 
 
@@ -46,6 +47,14 @@ class Ranks:
             self._faded, self._elapsed_ns = frequency, elapsed_ns
             self._decayed = decayed_frequency(frequency, elapsed_ns / 1e9, self._half_life_s)
         return self._decayed + 1.0
+
+    def of(self, resident: Resident) -> int:
+        """Rank of a resident as of its last access or renewal; the smallest leaves first."""
+        return self.rank_ns(resident.last_ns, resident.frequency, resident.depth)
+
+    def arriving(self, key: Key, depth: int, frequency: float, now_ns: int, is_use: bool) -> int:
+        """Rank that a missing chunk has when it comes in now."""
+        return self.rank_ns(now_ns, frequency, depth)
 
     def rank_ns(self, last_ns: int, frequency: float, depth: int) -> int:
         """Rank of a chunk at ``depth``; the smallest leaves first."""

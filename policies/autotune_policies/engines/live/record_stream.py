@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from datetime import timedelta
 from operator import attrgetter
 from typing import Protocol
@@ -17,31 +17,12 @@ from typing import Protocol
 from autotune.core.access import AccessFeatures
 from autotune.core.clock import Clock
 from autotune.core.errors import MissingExtraError
+from autotune.core.telemetry.wire import ACCESS, FORMAT_VERSION, HEADER, NO_TIER, TRANSFER, StreamFacts
 from autotune.core.units import NS_PER_S
 from autotune_policies.engines.live.record_values import RequestAccess, Run, Transfer
 
-FORMAT_VERSION = 1
-HEADER, ACCESS, TRANSFER = 0, 1, 2
-NO_TIER = -1
 _ID = slice(-12, -4)
 _GROUP = slice(-4, None)
-
-
-@dataclass(frozen=True, slots=True)
-class StreamFacts:
-    """What a reader must know about the engine to use its records.
-
-    Attributes:
-        engine: Name and version, such as ``vllm 0.32.0``.
-        model: Name of the model.
-        chunk_tokens: Tokens of one chunk.
-        kv_bytes_per_token: KV of one token over all layers and ranks; 0 = unknown.
-    """
-
-    engine: str
-    model: str
-    chunk_tokens: int
-    kv_bytes_per_token: int
 
 
 _FACTS = attrgetter(*(field.name for field in fields(StreamFacts)))

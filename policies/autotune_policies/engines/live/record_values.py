@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 from autotune.core.access import AccessFeatures
+from autotune.core.telemetry.wire import Direction
 from autotune.core.types import Tier
 
 _NO_FEATURES = AccessFeatures()
-
-
-class Direction(StrEnum):
-    """Which way bytes went."""
-
-    LOAD = "load"  # host to device
-    STORE = "store"  # device to host
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,25 +10,15 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from autotune.core.clock import Clock, SystemClock
+from autotune.core.telemetry.wire import Direction, StreamFacts
 from autotune_policies.engines.live.outbox import Outbox
 from autotune_policies.engines.live.publisher import Publisher
-from autotune_policies.engines.live.record_reading import TransferRecord, read_segments, read_transfers
-from autotune_policies.engines.live.record_stream import RecordSink, RecordStream, StreamFacts
-from autotune_policies.engines.live.record_values import Direction, RequestAccess, Run, Transfer
+from autotune_policies.engines.live.record_stream import RecordSink, RecordStream
+from autotune_policies.engines.live.record_values import RequestAccess, Run, Transfer
 from autotune_policies.engines.live.segments import SegmentWriter
 from autotune_policies.engines.live.targets import TargetKind, TelemetryTarget
 
-__all__ = [
-    "AccessRecorder",
-    "Direction",
-    "RequestAccess",
-    "Run",
-    "StreamFacts",
-    "Transfer",
-    "TransferRecord",
-    "read_segments",
-    "read_transfers",
-]
+__all__ = ["AccessRecorder", "Direction", "RequestAccess", "Run", "StreamFacts", "Transfer"]
 
 MAX_WAITING_KEYS = 1_000_000  # about 8 MB of references to keys that the index holds anyway
 _RECORD_COST = 16  # what a record takes beside its keys, in keys

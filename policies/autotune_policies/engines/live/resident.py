@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from autotune.core.learned.runs import PastRequest, Run
+
 Key = bytes
 Entry = tuple[int, int, Key]  # rank, sequence, chunk
+
+IN_USE = Run(PastRequest(0, 0, 0), 0, 0)
+"""Stands for the run of a chunk whose request has not finished."""
 
 
 class Resident:
@@ -21,6 +26,8 @@ class Resident:
         version: Version of the rules that ``rank`` was computed by.
         entry: Its live heap entry, at most ``(rank, sequence)``; ``None`` while it is no candidate.
         next_entry: Its entry under rules that are being prepared.
+        run: The run that it stands in, for a learned rule; ``None`` = nothing is remembered of it.
+        is_copy: Whether the device holds it too, as far as has been seen.
     """
 
     __slots__ = (
@@ -29,10 +36,12 @@ class Resident:
         "entry",
         "evictable",
         "frequency",
+        "is_copy",
         "last_ns",
         "next_entry",
         "parent",
         "rank",
+        "run",
         "sequence",
         "version",
     )
@@ -49,3 +58,5 @@ class Resident:
         self.version = 0
         self.entry: Entry | None = None
         self.next_entry: Entry | None = None
+        self.run: Run | None = None
+        self.is_copy = False

@@ -9,8 +9,10 @@ from autotune.core.costs import CostProfile
 from autotune.core.decide.rank import value_term_ns
 from autotune.core.decide.value import prefill_s
 from autotune.core.errors import PolicyError
-from autotune.core.policy import PolicyDocument, Prices, document_hash
+from autotune.core.learned import LearnedRules
+from autotune.core.policy import ClassHazardDocument, PolicyDocument, Prices, document_hash
 from autotune.core.policy.rank import RankKnobs
+from autotune.core.reuse import gain_table, pack
 from autotune.core.types import Admission, StoreMode, Tier
 
 _FIRST_TERMS = 64
@@ -23,7 +25,7 @@ class HostRules:
     """Rules of the host tier.
 
     Attributes:
-        kind: Kind of the document: ``lru`` or ``rank``.
+        kind: Kind of the document: ``lru``, ``rank`` or ``class_hazard``.
         document_hash: SHA-256 of the document, empty for the engine's own LRU.
         weight_ns: ``w`` of the rank rule in nanoseconds; 0 is exactly LRU.
         half_life_s: Half-life of an access; 0 means that nothing fades.
@@ -34,6 +36,8 @@ class HostRules:
         min_load_tokens: Shortest run that is loaded; 0 = as the costs decide.
         costs: What recompute and transfer cost; ``None`` where nothing is known.
         prices: What a byte is worth, and how often chunks come back, as far as that was measured.
+        learned: The learned rule that ranks; ``None`` = none does.
+        history_tokens: Tokens whose past is remembered for it; 0 = as many as the tiers hold.
     """
 
     kind: str
@@ -47,6 +51,8 @@ class HostRules:
     min_load_tokens: int = 0
     costs: CostProfile | None = None
     prices: Prices = _UNKNOWN
+    learned: LearnedRules | None = None
+    history_tokens: int = 0
 
     @classmethod
     def lru(cls) -> HostRules:
@@ -77,6 +83,8 @@ class HostRules:
             costs=document.costs.profile(),
             prices=document.prices,
             ghost_ratio=None if tier.admission is Admission.TWO_HIT else 0.0,
+            learned=learned_rules(document, Tier.HOST),
+            history_tokens=document.class_hazard.history_tokens if isinstance(document, ClassHazardDocument) else 0,
         )
         return common if knobs is None else common._ranked(knobs)
 
@@ -103,7 +111,35 @@ class HostRules:
     @property
     def leaf_only(self) -> bool:
         """Whether a chunk that a resident chunk continues must stay; LRU knows no such rule."""
-        return self.weight_ns > 0.0
+        return self.weight_ns > 0.0 or self.learned is not None
+
+    def without_learning(self) -> HostRules:
+        """The same modes and costs, ordered by LRU: for an engine that tells nothing of finished requests."""
+        admission = Admission.ALL if self.admission is Admission.MARGINAL else self.admission
+        return replace(self, learned=None, admission=admission)
+
+
+def learned_rules(document: PolicyDocument, tier: Tier) -> LearnedRules | None:
+    """The learned rule of one tier; ``None`` where another rule governs it.
+
+    On the device every reuse counts, and no block is a copy.
+    """
+    rule = document.tiers.of(tier)
+    if not isinstance(document, ClassHazardDocument) or rule is None or rule.policy != "class_hazard":
+        return None
+    digest = document_hash(document)
+    if digest not in _learned:
+        section = document.class_hazard
+        _learned.clear()
+        model = section.model()
+        packed = pack(model, section.device_age_s)
+        host = LearnedRules.of(packed, section.rerank_s, section.copy_factor)
+        device = LearnedRules.of(packed, section.rerank_s, 1.0, gain_table(model, 0.0), host.classifier)
+        _learned[digest] = {Tier.DEVICE: device, Tier.HOST: host}
+    return _learned[digest][tier]
+
+
+_learned: dict[str, dict[Tier, LearnedRules]] = {}  # of the document that was read last; both tiers ask for it
 
 
 class ValueTerms:

@@ -1,23 +1,18 @@
 """Records in files: a folder of segments of bounded size, of which the oldest go when the bound is reached.
 
-A segment is a row of frames, each behind its length as four bytes, most significant first. Names sort by time:
-``records-20260131T120000Z-1a2b3c4d-000001.kva``.
+:mod:`autotune.core.telemetry.segments` describes them.
 """
 
 from __future__ import annotations
 
-import re
 import secrets
-import struct
-from collections.abc import Iterator
 from pathlib import Path
 
+from autotune.core.append_file import AppendFile
 from autotune.core.clock import Clock
 from autotune.core.errors import ConfigError
-from autotune_policies.engines.live.append_file import AppendFile
+from autotune.core.telemetry.segments import LENGTH, segments_in
 
-LENGTH = struct.Struct(">I")
-_NAME = re.compile(r"records-[0-9]{8}T[0-9]{6}Z-[0-9a-f]{8}-[0-9]{6,}\.kva")
 _SEGMENTS = 8
 
 
@@ -74,20 +69,3 @@ class SegmentWriter:
         self._file = AppendFile(self._folder / f"records-{self._run}-{self._number:06}.kva")
         self._number += 1
         return self._file
-
-
-def segments_in(folder: Path) -> list[Path]:
-    """The segments of a folder, oldest first; none where there is no such folder."""
-    if not folder.is_dir():
-        return []
-    return sorted(path for path in folder.iterdir() if _NAME.fullmatch(path.name))
-
-
-def frames_in(segment: Path) -> Iterator[bytes]:
-    """The frames of one segment; a torn one at its end, as after a crash, ends it."""
-    with segment.open("rb") as file:
-        while len(length := file.read(LENGTH.size)) == LENGTH.size:
-            frame = file.read(LENGTH.unpack(length)[0])
-            if len(frame) < LENGTH.unpack(length)[0]:
-                return
-            yield frame

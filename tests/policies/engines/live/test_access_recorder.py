@@ -15,9 +15,11 @@ from hypothesis import strategies as st
 
 from autotune.core.access import AccessFeatures, AccessRecord
 from autotune.core.errors import TraceError
+from autotune.core.telemetry.reading import FrameReader
+from autotune.core.telemetry.segments import read_segments, read_transfers, segments_in
+from autotune.core.telemetry.wire import TransferRecord
 from autotune.core.types import Tier
 from autotune.testing.clocks import ManualClock
-from autotune_policies.engines.live.record_reading import FrameReader, TransferRecord
 from autotune_policies.engines.live.record_stream import RecordStream, split_key
 from autotune_policies.engines.live.records import (
     AccessRecorder,
@@ -26,10 +28,8 @@ from autotune_policies.engines.live.records import (
     Run,
     StreamFacts,
     Transfer,
-    read_segments,
-    read_transfers,
 )
-from autotune_policies.engines.live.segments import SegmentWriter, segments_in
+from autotune_policies.engines.live.segments import SegmentWriter
 from autotune_policies.engines.live.targets import TelemetryTarget
 
 pytestmark = pytest.mark.engine("msgspec")

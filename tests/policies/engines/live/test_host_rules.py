@@ -22,7 +22,7 @@ from autotune_policies.engines.live.rules import HostRules, ValueTerms, chunk_va
 CHUNK_TOKENS = 16
 
 
-@given(document=policy_documents())
+@given(document=policy_documents(("lru", "rank")))
 def test_rules_are_those_of_the_simulator(document: LruDocument) -> None:
     """A document means the same rule to the engine as to the simulator."""
     if document.tiers.host is None:

@@ -6,7 +6,7 @@ import pytest
 
 from autotune.core.errors import PolicyError
 from autotune.core.policy import Budgets, Lease, RankDocument, Tiers
-from autotune.testing.documents import example_document
+from autotune.testing.documents import example_document, example_learned_document
 from autotune_policies.engines.live.matching import EngineFacts, check_match
 
 ENGINE = EngineFacts("vllm", "0.32.0+cpu", ("meta-llama/Llama-3.1-8B", "chat"), kv_bytes_per_token=131_072)
@@ -71,6 +71,11 @@ def test_a_policy_without_host_rules_is_refused() -> None:
     without = document.model_copy(update={"tiers": Tiers(), "budgets": Budgets(device_bytes=1), "rank": document.rank})
     with pytest.raises(PolicyError, match="host tier"):
         check_match(without, ENGINE)
+
+
+def test_a_learned_policy_is_taken_as_any_other() -> None:
+    """The learned rule is known here; what must fit is the engine."""
+    check_match(example_learned_document(), ENGINE)
 
 
 def test_the_fallback_of_a_trial_must_fit_too() -> None:

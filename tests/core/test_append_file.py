@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from autotune_policies.engines.live.append_file import AppendFile
+from autotune.core.append_file import AppendFile
 
 
 @contextmanager

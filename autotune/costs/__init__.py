@@ -1,4 +1,4 @@
-"""What recompute and transfer cost: from published figures of a machine and the dimensions of a model."""
+"""What recompute and transfer cost: from a machine's published figures, or from what a running engine reports."""
 
 from __future__ import annotations
 

@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from autotune.cli import _options as options
+from autotune.cli._explain_learned import features_of, one_line, part_rows, rank_text
 from autotune.cli.common import print_json, stdout_console
 from autotune.core.units import MIB, MS_PER_S
 
 if TYPE_CHECKING:
-    from autotune.core.policy import Explanation, PolicyDocument, Prices, RankParts
+    from rich.table import Table
+
+    from autotune.core.policy import Explanation, LearnedParts, PolicyDocument, Prices, RankParts
 
 _ABSENT = "–"
 _NOT_MEASURED = "not measured"
@@ -30,6 +33,16 @@ def explain(
     size_tokens: Annotated[
         int | None, typer.Option("--size-tokens", help="Tokens in the block; those of the trace's blocks if not given.")
     ] = None,
+    feature: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--feature", metavar="NAME=VALUE", help="What else is known, for a learned policy; may be repeated."
+        ),
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option("--plot", metavar="FILE.svg|FILE.html", help="Picture of the same, for a learned policy."),
+    ] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Explain what a policy makes of one idle block: its value on each tier, the prices, the decision, its rank."""
@@ -38,15 +51,38 @@ def explain(
 
     document = load(policy)
     size = document.fingerprint.trace_block_tokens if size_tokens is None else size_tokens
-    told = explained(document, depth_tokens=depth_tokens, frequency=frequency, age_s=age_s, size_tokens=size)
-    if as_json:
-        print_json(as_object(document, told))
-        return
+    told = explained(
+        document,
+        depth_tokens=depth_tokens,
+        frequency=frequency,
+        age_s=age_s,
+        size_tokens=size,
+        features=features_of(feature or []),
+    )
     title = (
         f"A block of {size:,} tokens ({told.size_bytes / MIB:,.4g} MiB) behind {depth_tokens:,} tokens of prompt, "
         f"asked for {frequency:g} time{'' if frequency == 1 else 's'}, the last time {age_s:g} s ago"
     )
+    if plot is not None:
+        _draw(document, told, title, plot)
+    if as_json:
+        print_json(as_object(document, told))
+        return
     _print(title, document, told)
+
+
+def _draw(document: PolicyDocument, told: Explanation, title: str, path: Path) -> None:
+    from autotune.core.errors import PolicyError
+    from autotune.core.policy import ClassHazardDocument
+    from autotune.report.block_picture import save_picture
+
+    if told.learned is None or not isinstance(document, ClassHazardDocument):
+        raise PolicyError(
+            "a picture shows a learned model", got=f"a policy of kind {document.kind!r}", remedy="leave --plot away"
+        )
+    decision = f"{told.decision}: {_reason(told)}. Class {told.learned.block_class}, reuse within "
+    decision += f"{told.learned.far.horizon_s:g} s from now with probability {told.reuse_probability:.3g}."
+    save_picture(document.class_hazard.model(), told.learned, title, decision, path)
 
 
 def as_object(document: PolicyDocument, told: Explanation) -> dict[str, object]:
@@ -57,24 +93,50 @@ def as_object(document: PolicyDocument, told: Explanation) -> dict[str, object]:
         "device_price_s_per_byte": prices.device_s_per_byte,
         "host_price_s_per_byte": prices.host_s_per_byte,
         "ranks": [asdict(rank) | {"tier": rank.tier.name.lower()} for rank in told.ranks],
+        "learned": None if told.learned is None else _learned_object(told, told.learned),
     }
+
+
+def _learned_object(told: Explanation, learned: LearnedParts) -> dict[str, object]:
+    ranks = [asdict(rank) | {"tier": rank.tier.name.lower()} for rank in learned.ranks]
+    return asdict(learned) | {"ranks": ranks, "line": one_line(told, learned)}
 
 
 def _print(title: str, document: PolicyDocument, told: Explanation) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
+    from autotune.core.types import Tier
+
+    tiers = [tier.name.lower() for tier in Tier if document.tiers.of(tier) is not None]
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     table.add_column("")
-    for rank in told.ranks:
-        table.add_column(rank.tier.name.lower(), justify="right")
-    for label, cells in (*_value_rows(document.prices, told), *_rank_rows(told.ranks)):
-        table.add_row(label, *cells[: len(told.ranks)], *[_ABSENT] * (len(told.ranks) - len(cells)))
+    for tier in tiers:
+        table.add_column(tier, justify="right")
+    for label, cells in (*_value_rows(document.prices, told), *_rank_rows(told, tiers)):
+        table.add_row(label, *cells[: len(tiers)], *[_ABSENT] * (len(tiers) - len(cells)))
     console = stdout_console()
     console.print(title, markup=False, highlight=False)
     console.print(table)
+    if told.learned is not None:
+        console.print(_parts_table(told.learned))
+        console.print(one_line(told, told.learned), markup=False, highlight=False, soft_wrap=True)
     for line in (*_sentences(told), *(f"Assumed: {assumption}." for assumption in told.assumptions)):
         console.print(line, markup=False, highlight=False)
+
+
+def _parts_table(learned: LearnedParts) -> Table:
+    """What each table adds to both scores."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    table.add_column("log odds of reuse")
+    for parts in (learned.near, learned.far):
+        table.add_column(f"within {parts.horizon_s:g} s", justify="right")
+    for row in part_rows(learned):
+        table.add_row(*row)
+    return table
 
 
 def _value_rows(prices: Prices, told: Explanation) -> list[tuple[str, list[str]]]:
@@ -90,15 +152,23 @@ def _value_rows(prices: Prices, told: Explanation) -> list[tuple[str, list[str]]
     ]
 
 
-def _rank_rows(ranks: tuple[RankParts, ...]) -> list[tuple[str, list[str]]]:
-    """Where the block stands in the order of leaving, as seconds from now."""
-    return [
-        ("who leaves first", ["oldest use" if rank.policy == "lru" else "smallest rank" for rank in ranks]),
-        ("rank", [_s(rank.rank_s) for rank in ranks]),
-        ("  last use", [_s(rank.recency_s) for rank in ranks]),
-        ("  frequency's part", [_s(rank.frequency_term_s) if rank.policy == "rank" else _ABSENT for rank in ranks]),
-        ("  cost's part", [_s(rank.value_term_s) if rank.policy == "rank" else _ABSENT for rank in ranks]),
-    ]
+def _rank_rows(told: Explanation, tiers: list[str]) -> list[tuple[str, list[str]]]:
+    """Where the block stands in the order of leaving: as seconds from now, or as what keeping it saves."""
+    by_tier = {rank.tier.name.lower(): rank for rank in told.ranks}
+    cells = [_rank_cells(by_tier.get(tier), told.learned, tier) for tier in tiers]
+    labels = ("who leaves first", "rank", "  last use", "  frequency's part", "  cost's part")
+    return [(label, [column[row] for column in cells]) for row, label in enumerate(labels)]
+
+
+def _rank_cells(rank: RankParts | None, learned: LearnedParts | None, tier: str) -> tuple[str, str, str, str, str]:
+    if rank is None:
+        saved = rank_text(learned, tier) if learned is not None else None
+        return "saves least", saved or _ABSENT, _s(-learned.age_s) if learned else _ABSENT, _ABSENT, _ABSENT
+    if rank.policy == "lru":
+        return "oldest use", _s(rank.rank_s), _s(rank.recency_s), _ABSENT, _ABSENT
+    parts = (rank.recency_s, rank.frequency_term_s, rank.value_term_s)
+    last_use, frequency, cost = map(_s, parts)
+    return "smallest rank", _s(rank.rank_s), last_use, frequency, cost
 
 
 def _sentences(told: Explanation) -> list[str]:
@@ -107,10 +177,14 @@ def _sentences(told: Explanation) -> list[str]:
     store = f", a store delays requests by {_ms(told.store_exposed_s)}" if has_host and told.store_exposed_s else ""
     return [
         f"{told.decision}: {_reason(told)}.",
-        f"Recomputing it takes {_ms(told.recompute_s)}{load}{store}. It is asked for again within one turnover with "
-        f"probability {told.reuse_probability:.3g}.",
+        f"Recomputing it takes {_ms(told.recompute_s)}{load}{store}. It is asked for again within {_horizon(told)} "
+        f"with probability {told.reuse_probability:.3g}.",
         _break_even(told, has_host),
     ]
+
+
+def _horizon(told: Explanation) -> str:
+    return "one turnover" if told.learned is None else f"{told.learned.far.horizon_s:g} s from now"
 
 
 def _break_even(told: Explanation, has_host: bool) -> str:

@@ -20,6 +20,8 @@ _POLICIES = {
     "wtinylfu": "W-TinyLFU",
     "gdsf": "GDSF",
     "two_hit": "two-hit LRU",
+    "evoke": "evoke's score",
+    "marconi": "Marconi's score",
     "vllm_arc": "vLLM's ARC",
     "clairvoyant_seconds": "clairvoyant by seconds",
 }

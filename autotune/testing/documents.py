@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from hypothesis import strategies as st
 
 from autotune.core import policy
+from autotune.core.policy.document import KINDS
 from autotune.core.types import Admission, EngineSemantics, StoreMode, Timing
 from autotune.core.units import GIB
+from autotune.testing.reuse import example_reuse_model, reuse_models
 
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 _NAME = _TEXT.filter(bool)
@@ -62,21 +65,41 @@ def example_document() -> policy.RankDocument:
     )
 
 
-def policy_documents() -> st.SearchStrategy[policy.PolicyDocument]:
-    """Documents of every kind, with and without their optional sections, and leases around some of them."""
-    return st.one_of(_confirmed(), st.builds(_with_lease, _confirmed(), _leases()))
+def example_learned_document() -> policy.ClassHazardDocument:
+    """The ordinary document with a small learned policy on both tiers."""
+    given = example_document()
+    learned = {"policy": "class_hazard", "admission": Admission.MARGINAL}
+    return policy.ClassHazardDocument(
+        fingerprint=given.fingerprint,
+        budgets=given.budgets,
+        tiers=policy.Tiers(
+            device=policy.DeviceTier(policy="class_hazard"),
+            host=policy.StoredTier.model_validate({**learned, "store_mode": StoreMode.LAZY}),
+        ),
+        costs=given.costs,
+        prices=given.prices,
+        class_hazard=policy.ClassHazardSection.of(example_reuse_model(), device_age_s=12.0, rerank_s=5.0),
+    )
 
 
-def _confirmed() -> st.SearchStrategy[policy.LruDocument | policy.RankDocument]:
-    return st.one_of(_documents(ranked=False), _documents(ranked=True))
+def policy_documents(kinds: Sequence[str] = KINDS) -> st.SearchStrategy[policy.PolicyDocument]:
+    """Documents of these kinds, with and without their optional sections, and leases around some of them."""
+    return st.one_of(_confirmed(kinds), st.builds(_with_lease, _confirmed(kinds), _leases(kinds)))
 
 
-def _leases() -> st.SearchStrategy[policy.Lease]:
+_Confirmed = policy.LruDocument | policy.RankDocument | policy.ClassHazardDocument
+
+
+def _confirmed(kinds: Sequence[str]) -> st.SearchStrategy[_Confirmed]:
+    return st.one_of([_documents(kind) for kind in kinds])
+
+
+def _leases(kinds: Sequence[str]) -> st.SearchStrategy[policy.Lease]:
     return st.builds(
         policy.Lease,
         expires_at=st.datetimes(datetime(2000, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC)),
         renew_s=st.floats(1e-3, 1e9),
-        fallback=_confirmed(),
+        fallback=_confirmed(kinds),
     )
 
 
@@ -85,10 +108,11 @@ def _with_lease(document: policy.PolicyDocument, lease: policy.Lease) -> policy.
 
 
 @st.composite
-def _documents(draw: st.DrawFn, *, ranked: bool) -> policy.LruDocument | policy.RankDocument:
+def _documents(draw: st.DrawFn, kind: str) -> _Confirmed:
     """A document without a lease."""
     bytes_per_token = draw(_BYTES)
-    ranked_tiers = draw(st.sets(st.integers(0, 2), min_size=1)) if ranked else set()
+    deepest = {"lru": -1, "class_hazard": 1, "rank": 2}[kind]
+    ranked_tiers = draw(st.sets(st.integers(0, deepest), min_size=1)) if deepest >= 0 else set()
     has_host, has_disk = (tier in ranked_tiers or draw(st.booleans()) for tier in (1, 2))
     sections = {
         "fingerprint": draw(_fingerprints(bytes_per_token)),
@@ -98,9 +122,9 @@ def _documents(draw: st.DrawFn, *, ranked: bool) -> policy.LruDocument | policy.
             disk_bytes=draw(_BYTES) if has_disk else 0,
         ),
         "tiers": policy.Tiers(
-            device=draw(_device_tiers(ranked=0 in ranked_tiers)),
-            host=draw(_stored_tiers(ranked=1 in ranked_tiers)) if has_host else None,
-            disk=draw(_stored_tiers(ranked=2 in ranked_tiers)) if has_disk else None,
+            device=draw(_device_tiers(kind if 0 in ranked_tiers else "lru")),
+            host=draw(_stored_tiers(kind if 1 in ranked_tiers else "lru")) if has_host else None,
+            disk=draw(_stored_tiers(kind if 2 in ranked_tiers else "lru")) if has_disk else None,
         ),
         "costs": draw(_costs(bytes_per_token)),
         "prices": draw(_prices()),
@@ -110,33 +134,42 @@ def _documents(draw: st.DrawFn, *, ranked: bool) -> policy.LruDocument | policy.
         "provenance": draw(st.none() | _provenances()),
         "rollback": draw(_TEXT),
     }
-    if not ranked:
+    if kind == "lru":
         return policy.LruDocument.model_validate(sections)
+    if kind == "class_hazard":
+        return policy.ClassHazardDocument.model_validate({**sections, "class_hazard": draw(_learned_sections())})
     knobs = {name: draw(_knobs()) for tier, name in enumerate(("device", "host", "disk")) if tier in ranked_tiers}
     return policy.RankDocument.model_validate({**sections, "rank": policy.RankSection(**knobs)})
 
 
-def _device_tiers(*, ranked: bool) -> st.SearchStrategy[policy.DeviceTier]:
-    return st.builds(policy.DeviceTier, policy=_policies(ranked=ranked), admission=_admissions(ranked=ranked))
+def _device_tiers(rule: str) -> st.SearchStrategy[policy.DeviceTier]:
+    return st.builds(policy.DeviceTier, policy=st.just(rule), admission=_admissions(rule))
 
 
-def _stored_tiers(*, ranked: bool) -> st.SearchStrategy[policy.StoredTier]:
+def _stored_tiers(rule: str) -> st.SearchStrategy[policy.StoredTier]:
     return st.builds(
         policy.StoredTier,
-        policy=_policies(ranked=ranked),
-        admission=_admissions(ranked=ranked),
+        policy=st.just(rule),
+        admission=_admissions(rule),
         store_mode=st.sampled_from(list(StoreMode)),
         min_load_tokens=st.integers(0, 2**31),
         chunk_tokens=st.integers(0, 2**31),
     )
 
 
-def _policies(*, ranked: bool) -> st.SearchStrategy[str]:
-    return st.just("rank" if ranked else "lru")
+def _admissions(rule: str) -> st.SearchStrategy[Admission]:
+    return st.sampled_from([Admission.ALL, Admission.TWO_HIT] if rule == "lru" else list(Admission))
 
 
-def _admissions(*, ranked: bool) -> st.SearchStrategy[Admission]:
-    return st.sampled_from(list(Admission) if ranked else [Admission.ALL, Admission.TWO_HIT])
+def _learned_sections() -> st.SearchStrategy[policy.ClassHazardSection]:
+    return st.builds(
+        policy.ClassHazardSection.of,
+        reuse_models(),
+        device_age_s=_SECONDS,
+        rerank_s=st.floats(1e-3, 1e9),
+        copy_factor=_FRAC,
+        history_tokens=st.integers(0, 2**31),
+    )
 
 
 def _knobs() -> st.SearchStrategy[policy.RankKnobs]:

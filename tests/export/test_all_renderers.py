@@ -17,7 +17,7 @@ from autotune.core.errors import AutotuneError, ConfigError
 from autotune.core.policy import Lease, PolicyDocument, RankDocument
 from autotune.core.types import StoreMode
 from autotune.export import Flavor
-from autotune.testing.documents import example_document, policy_documents
+from autotune.testing.documents import example_document, example_learned_document, policy_documents
 
 ENGINES = registry.names(registry.RENDERERS)
 WITH_PLUGIN = {"vllm", "transformers"}
@@ -62,6 +62,12 @@ def test_notes_say_what_is_not_expressed(engine: str) -> None:
     ranked = example_document().model_copy(update={"streaming": suitable().streaming})
     flavor = None if engine == "transformers" else Flavor.STOCK
     assert "not expressed: " in notes(engine, ranked, flavor=flavor)
+
+
+@pytest.mark.parametrize("engine", sorted(set(ENGINES) - OFFLINE - {"tensorrt-llm"}))
+def test_learned_rule_is_not_expressed(engine: str) -> None:
+    """No engine decides by a learned model of its own, and each says so."""
+    assert "not expressed: the learned rule" in notes(engine, example_learned_document(), flavor=Flavor.STOCK)
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -15,7 +15,7 @@ from autotune.core.policy import DeviceTier, Hints, Lease, LruDocument, PolicyDo
 from autotune.core.types import Admission, StoreMode
 from autotune.core.units import GIB
 from autotune.export import Export, Flavor, export_policy
-from autotune.testing.documents import example_document, policy_documents
+from autotune.testing.documents import example_document, example_learned_document, policy_documents
 
 PATH = Path("/policies/policy.yaml")
 
@@ -54,6 +54,14 @@ def on_trial() -> RankDocument:
     )
     lease = Lease(expires_at=datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC), renew_s=60.0, fallback=fallback)
     return document.model_copy(update={"lease": lease})
+
+
+def test_learned_rule_is_named_where_it_is_not_obeyed() -> None:
+    """Whoever exports a learned policy for the stock engine reads what it does instead; the plug-in obeys it."""
+    stock = notes_of(example_learned_document(), Flavor.STOCK)
+    assert "not expressed: the learned rule of the host; vLLM's own LRU evicts there" in stock
+    assert "not expressed: the learned rule of the device; vLLM evicts there in order of last use" in stock
+    assert "learned rule" not in notes_of(example_learned_document(), Flavor.PLUGIN)
 
 
 def test_plugin_names_every_part_of_ours_and_the_file() -> None:

@@ -5,10 +5,12 @@ Read one with :func:`parse` or :func:`load`; :mod:`autotune.export` writes it.
 
 from __future__ import annotations
 
-from autotune.core.policy.document import Lease, LruDocument, PolicyDocument, RankDocument
+from autotune.core.policy.class_hazard import ClassHazardSection
+from autotune.core.policy.document import ClassHazardDocument, Lease, LruDocument, PolicyDocument, RankDocument
 from autotune.core.policy.economics import Costs, Prices, ReuseStep
 from autotune.core.policy.evidence import Expectation, Fingerprint, GainFrac
 from autotune.core.policy.explain import Explanation, RankParts, explain
+from autotune.core.policy.explain_learned import HorizonParts, LearnedParts, LearnedRank, ScorePart
 from autotune.core.policy.optional import Hints, Streaming
 from autotune.core.policy.provenance import (
     Package,
@@ -25,6 +27,8 @@ from autotune.core.policy.tiers import Budgets, DeviceTier, StoredTier, Tiers
 
 __all__ = [
     "Budgets",
+    "ClassHazardDocument",
+    "ClassHazardSection",
     "Costs",
     "DeviceTier",
     "Expectation",
@@ -32,6 +36,9 @@ __all__ = [
     "Fingerprint",
     "GainFrac",
     "Hints",
+    "HorizonParts",
+    "LearnedParts",
+    "LearnedRank",
     "Lease",
     "LruDocument",
     "Package",
@@ -43,6 +50,7 @@ __all__ = [
     "RankParts",
     "RankSection",
     "ReuseStep",
+    "ScorePart",
     "SimulationFacts",
     "SkippedRows",
     "StoredTier",

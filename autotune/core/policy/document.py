@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, AwareDatetime, Field, ValidationInfo, model_validator
 
+from autotune.core.policy.class_hazard import ClassHazardSection
 from autotune.core.policy.economics import Costs, Prices
 from autotune.core.policy.evidence import Expectation, Fingerprint
 from autotune.core.policy.optional import Hints, Streaming
@@ -18,9 +19,10 @@ from autotune.core.types import Tier
 from autotune.core.validation import BrokenRuleError, Strict
 
 SCHEMA_ID: Final = "kv-autotune/policy/v1"
-READER_VERSION = 1
-KINDS = ("lru", "rank")
-RESERVED_KINDS = ("class_hazard",)
+READER_VERSION = 2
+FIRST_READER = 1
+CLASS_HAZARD_READER = 2
+KINDS = ("lru", "rank", "class_hazard")
 ROLLBACK = (
     "Remove this file, or put the previous one back: the engine then uses its own LRU, or the previous policy. "
     "Only where KV lies changes, never its values, so nothing else has to be undone."
@@ -43,10 +45,11 @@ class PolicyDocument(Strict):
         default=SCHEMA_ID, alias="schema", description="What this file is; a reader refuses any other."
     )
     min_reader: int = Field(
-        default=READER_VERSION, ge=1, le=1000, description="Oldest version of the reader that understands this file."
+        default=FIRST_READER, ge=1, le=1000, description="Oldest version of the reader that understands this file."
     )
     kind: str = Field(
-        description="Family of the policy: lru (the engine's own rule) or rank (evict the smallest rank)."
+        description="Family of the policy: lru (the engine's own rule), rank (evict the smallest rank) or class_hazard "
+        "(evict what a learned model expects to save least)."
     )
     fingerprint: Fingerprint = Field(description="What the engine must be for this policy to apply.")
     budgets: Budgets = Field(description="Bytes per tier that the policy was tuned for.")
@@ -102,6 +105,10 @@ class PolicyDocument(Strict):
                 f"tiers.{name}.policy is 'rank' exactly where rank.{name} has knobs",
                 got=f"policy {rule.policy if rule else None!r} and {'knobs' if knobs else 'no knobs'}",
             )
+        if rule is not None and rule.policy == "class_hazard" and self.kind != "class_hazard":
+            raise BrokenRuleError(
+                f"tiers.{name}.policy is 'class_hazard' only in a policy of that kind", got=f"kind {self.kind!r}"
+            )
 
 
 class LruDocument(PolicyDocument):
@@ -129,12 +136,42 @@ class RankDocument(PolicyDocument):
         return self
 
 
+class ClassHazardDocument(PolicyDocument):
+    """At least one tier evicts by what a learned model expects."""
+
+    min_reader: int = Field(
+        default=CLASS_HAZARD_READER,
+        ge=CLASS_HAZARD_READER,
+        le=1000,
+        description=PolicyDocument.model_fields["min_reader"].description,
+    )
+    kind: Literal["class_hazard"] = Field(
+        default="class_hazard", description=PolicyDocument.model_fields["kind"].description
+    )
+    class_hazard: ClassHazardSection = Field(
+        description="Knobs and model of the tiers whose policy is class_hazard: evict the block that saves the fewest "
+        "expected seconds per block-second from now on."
+    )
+
+    @model_validator(mode="after")
+    def _learned_tiers(self) -> ClassHazardDocument:
+        if self.rank is not None:
+            raise BrokenRuleError("kind 'class_hazard' has no section 'rank'", got="one", remedy="use kind 'rank'")
+        learned = [tier for tier in Tier if (rule := self.tiers.of(tier)) and rule.policy == "class_hazard"]
+        if not learned or Tier.DISK in learned:
+            raise BrokenRuleError(
+                "kind 'class_hazard' governs the device, the host or both, and no other tier",
+                got=", ".join(tier.name.lower() for tier in learned) or "none of them",
+            )
+        return self
+
+
 class Lease(Strict):
     """A trial that ends by itself: without a renewal the engine returns to ``fallback``."""
 
     expires_at: UtcTime = Field(description="When the trial ends unless it is renewed, in UTC.")
     renew_s: float = Field(gt=0.0, le=MAX_SECONDS, description="How often it is renewed, in seconds.")
-    fallback: Annotated[LruDocument | RankDocument, Field(discriminator="kind")] = Field(
+    fallback: Annotated[LruDocument | RankDocument | ClassHazardDocument, Field(discriminator="kind")] = Field(
         description="The confirmed policy that holds afterwards; has no lease itself."
     )
 
@@ -162,4 +199,5 @@ def check_reader(min_reader: int) -> None:
 PolicyDocument.model_rebuild()
 LruDocument.model_rebuild()
 RankDocument.model_rebuild()
+ClassHazardDocument.model_rebuild()
 Lease.model_rebuild()

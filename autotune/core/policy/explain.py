@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from autotune.core.break_even import break_even_tokens
@@ -11,11 +12,13 @@ from autotune.core.decide.value import EVICT, KEEP, OFFLOAD, decide, prefill_s, 
 from autotune.core.decide.value import value_on_device_s as device_value_s
 from autotune.core.decide.value import value_on_host_s as host_value_s
 from autotune.core.errors import PolicyError
-from autotune.core.policy.document import PolicyDocument
+from autotune.core.policy.document import ClassHazardDocument, PolicyDocument
+from autotune.core.policy.explain_learned import LearnedParts, learned_parts
 from autotune.core.policy.quantities import MAX_SECONDS, MAX_TOKENS
 from autotune.core.types import Decision, Tier
 from autotune.core.units import seconds_to_ns
 
+LEARNED = "class_hazard"
 _DECISIONS = {KEEP: Decision.KEEP, OFFLOAD: Decision.OFFLOAD, EVICT: Decision.EVICT}
 
 
@@ -51,15 +54,16 @@ class Explanation:
         recompute_s: r: prefill that a hit saves, given that the block's prefix is present.
         load_s: l: one load of just this block from the host.
         store_exposed_s: st: part of one store that delays requests.
-        reuse_probability: P: probability of reuse within one turnover.
+        reuse_probability: P: probability of reuse within one turnover; of a learned policy, within its far horizon.
         value_device_s: V_D = P * r.
         value_host_s: V_H = P * max(0, r - l) - st; minus infinity where there is no host tier.
         device_price_s_per_byte: Seconds that a byte on the device is worth.
         host_price_s_per_byte: Seconds that a byte on the host is worth.
         decision: KEEP, OFFLOAD or EVICT under these prices.
-        ranks: One entry per tier that the policy has.
+        ranks: One entry per tier whose policy is lru or rank.
         break_even_tokens: Shortest run at this depth whose load is cheaper than its recompute; ``None`` if none is.
         assumptions: What the document does not say and was therefore assumed, in words.
+        learned: What the learned model makes of the block; ``None`` under another kind of policy.
     """
 
     size_bytes: int
@@ -75,10 +79,17 @@ class Explanation:
     ranks: tuple[RankParts, ...]
     break_even_tokens: int | None
     assumptions: tuple[str, ...]
+    learned: LearnedParts | None = None
 
 
 def explain(
-    document: PolicyDocument, *, depth_tokens: int, frequency: float, age_s: float, size_tokens: int
+    document: PolicyDocument,
+    *,
+    depth_tokens: int,
+    frequency: float,
+    age_s: float,
+    size_tokens: int,
+    features: Mapping[str, float] | None = None,
 ) -> Explanation:
     """What a policy makes of one idle block.
 
@@ -88,9 +99,10 @@ def explain(
         frequency: Decayed accesses so far, the last one included; at least 1.
         age_s: Seconds since the last access.
         size_tokens: Tokens in the block.
+        features: What else is known about the block, by name, for a learned policy; those not given are unknown.
 
     Raises:
-        PolicyError: an argument is out of range.
+        PolicyError: an argument is out of range, or features were given to a policy that uses none.
     """
     _check_block(depth_tokens, frequency, age_s, size_tokens)
     costs = document.costs.profile()
@@ -98,7 +110,9 @@ def explain(
     recompute_s = _recompute_s(costs, depth_tokens, size_tokens)
     load_s = transfer_s(size_bytes, costs.load_bytes_per_s, costs.load_latency_s)
     store_s = costs.store_exposed_frac * transfer_s(size_bytes, costs.store_bytes_per_s, costs.store_latency_s)
-    probability, device_price, host_price, assumptions = _beliefs(document, frequency)
+    told = {"depth_tokens": float(depth_tokens), "uses": frequency, **(features or {})}
+    learned = _learned(document, told, age_s, recompute_s, size_bytes, given=bool(features))
+    probability, device_price, host_price, assumptions = _beliefs(document, frequency, learned)
     value_device_s = device_value_s(probability, recompute_s)
     has_host = document.tiers.host is not None
     value_host_s = host_value_s(probability, recompute_s, load_s, store_s) if has_host else float("-inf")
@@ -116,18 +130,47 @@ def explain(
         ranks=tuple(
             _rank_parts(document, costs, tier, frequency, age_s, recompute_s, size_bytes)
             for tier in Tier
-            if document.tiers.of(tier) is not None
+            if (rule := document.tiers.of(tier)) is not None and rule.policy != LEARNED
         ),
         break_even_tokens=break_even_tokens(costs, depth_tokens),
         assumptions=assumptions,
+        learned=learned,
     )
 
 
-def _beliefs(document: PolicyDocument, frequency: float) -> tuple[float, float, float, tuple[str, ...]]:
+def _learned(
+    document: PolicyDocument,
+    told: Mapping[str, float],
+    age_s: float,
+    recompute_s: float,
+    size_bytes: int,
+    *,
+    given: bool,
+) -> LearnedParts | None:
+    """What a learned policy makes of the block."""
+    if not isinstance(document, ClassHazardDocument):
+        if given:
+            raise PolicyError(
+                "features are for a policy of kind 'class_hazard'",
+                got=f"kind {document.kind!r}",
+                remedy="leave them away: depth, frequency and age say all",
+            )
+        return None
+    costs = document.costs.profile()
+    governed = [tier for tier in Tier if (rule := document.tiers.of(tier)) is not None and rule.policy == LEARNED]
+    at_stake_s = {tier: _at_stake_s(costs, tier, recompute_s, size_bytes) for tier in governed}
+    return learned_parts(document, told, age_s, at_stake_s)
+
+
+def _beliefs(
+    document: PolicyDocument, frequency: float, learned: LearnedParts | None
+) -> tuple[float, float, float, tuple[str, ...]]:
     """Probability of reuse and both prices, and in words what had to be assumed for want of a figure."""
     prices = document.prices
     assumptions: list[str] = []
-    probability = prices.reuse_probability(frequency)
+    probability = prices.reuse_probability(frequency) if learned is None else learned.reuse_probability
+    if learned is not None and learned.unknown:
+        assumptions.append(f"taken as unknown, for they were not told: {', '.join(learned.unknown)}")
     if probability is None:
         assumptions.append("reuse was not measured at this access count: taken as certain, so values are upper bounds")
     if prices.device_s_per_byte is None:

@@ -10,8 +10,8 @@ from autotune.core.errors import PolicyError
 from autotune.core.policy.document import (
     KINDS,
     READER_VERSION,
-    RESERVED_KINDS,
     SCHEMA_ID,
+    ClassHazardDocument,
     LruDocument,
     PolicyDocument,
     RankDocument,
@@ -19,7 +19,11 @@ from autotune.core.policy.document import (
 from autotune.core.strict_yaml import parse_mapping, read_text
 from autotune.core.validation import nearest, validate
 
-_CLASSES: dict[str, type[PolicyDocument]] = {"lru": LruDocument, "rank": RankDocument}
+_CLASSES: dict[str, type[PolicyDocument]] = {
+    "lru": LruDocument,
+    "rank": RankDocument,
+    "class_hazard": ClassHazardDocument,
+}
 
 
 def parse(text: str) -> PolicyDocument:
@@ -68,11 +72,7 @@ def _class_for(tree: dict[str, object]) -> type[PolicyDocument]:
         )
     if isinstance(kind, str) and kind in _CLASSES:
         return _CLASSES[kind]
-    if kind in RESERVED_KINDS:
-        remedy = f"this reader knows {', '.join(KINDS)}; {kind} needs a newer kv-autotune"
-    else:
-        remedy = nearest(str(kind), KINDS)
-    raise PolicyError("kind must be one that this reader knows", got=_short(kind), remedy=remedy)
+    raise PolicyError("kind must be one that this reader knows", got=_short(kind), remedy=nearest(str(kind), KINDS))
 
 
 def _short(value: object) -> str:

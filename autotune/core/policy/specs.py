@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autotune.core.eviction import PolicySpec
-from autotune.core.policy.document import PolicyDocument
+from autotune.core.policy.document import ClassHazardDocument, PolicyDocument
 from autotune.core.types import Admission, Tier
 
 ADMISSION_CODES = {Admission.ALL: 0.0, Admission.MARGINAL: 1.0, Admission.TWO_HIT: 2.0}
@@ -14,6 +14,14 @@ def policy_spec(document: PolicyDocument, tier: Tier) -> PolicySpec | None:
     rule = document.tiers.of(tier)
     if rule is None:
         return None
+    if isinstance(document, ClassHazardDocument) and rule.policy == "class_hazard":
+        section = document.class_hazard
+        return PolicySpec.of(
+            "class_hazard",
+            rerank_s=section.rerank_s,
+            copy_factor=section.copy_factor,
+            admission=ADMISSION_CODES[rule.admission],
+        )
     knobs = document.rank.of(tier) if document.rank else None
     if knobs is None:
         return PolicySpec.of("two_hit" if rule.admission is Admission.TWO_HIT else "lru")

@@ -26,8 +26,10 @@ class Budgets(Strict):
 class DeviceTier(Strict):
     """How the device chooses its residents."""
 
-    policy: Literal["lru", "rank"] = Field(
-        default="lru", description="Who leaves when the tier is full: lru, or the smallest rank (section 'rank')."
+    policy: Literal["lru", "rank", "class_hazard"] = Field(
+        default="lru",
+        description="Who leaves when the tier is full: lru, the smallest rank (section 'rank'), or the block that is "
+        "expected to save least (section 'class_hazard').",
     )
     admission: Admission = Field(
         default=Admission.ALL,
@@ -37,9 +39,9 @@ class DeviceTier(Strict):
 
     @model_validator(mode="after")
     def _marginal_needs_ranks(self) -> DeviceTier:
-        if self.admission is Admission.MARGINAL and self.policy != "rank":
+        if self.admission is Admission.MARGINAL and self.policy == "lru":
             raise BrokenRuleError(
-                "admission 'marginal' compares ranks, so it needs policy 'rank'",
+                "admission 'marginal' compares ranks, so it needs policy 'rank' or 'class_hazard'",
                 got=f"policy {self.policy!r}",
                 remedy="use admission 'all' or 'two_hit'",
             )

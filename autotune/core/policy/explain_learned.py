@@ -1,0 +1,172 @@
+"""What the learned model makes of one block: parts of the score, class, curve and rank."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from autotune.core.decide.features import FEATURES, N_FEATURES, UNKNOWN
+from autotune.core.errors import PolicyError
+from autotune.core.policy.document import ClassHazardDocument
+from autotune.core.policy.reuse_tables import to_score
+from autotune.core.reuse import (
+    NO_FEATURE,
+    HorizonModel,
+    ReuseModel,
+    classify,
+    contributions,
+    curves,
+    gain_table,
+    probability,
+    score_rows,
+)
+from autotune.core.types import Tier
+from autotune.core.validation import nearest
+
+
+@dataclass(frozen=True, slots=True)
+class ScorePart:
+    """What one table adds to a score.
+
+    Attributes:
+        features: Its one or two features.
+        log_odds: What it adds; positive means that reuse is likelier than for the average block.
+    """
+
+    features: tuple[str, ...]
+    log_odds: float
+
+
+@dataclass(frozen=True, slots=True)
+class HorizonParts:
+    """A score and where it comes from: ``base + sum of parts``.
+
+    Attributes:
+        horizon_s: The horizon.
+        base: Log odds of the average block.
+        parts: What the tables add, the largest first.
+        log_odds: The score.
+        probability: Probability, when the block fell idle, of reuse within the horizon.
+    """
+
+    horizon_s: float
+    base: float
+    parts: tuple[ScorePart, ...]
+    log_odds: float
+    probability: float
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedRank:
+    """Rank on one tier; the smallest leaves first.
+
+    Attributes:
+        tier: The tier.
+        at_stake_s: Seconds that a reuse saves there.
+        saved_s_per_s: Expected seconds saved per second of keeping from now on: ``at_stake_s`` times the gain.
+    """
+
+    tier: Tier
+    at_stake_s: float
+    saved_s_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedParts:
+    """What the model makes of a block.
+
+    Attributes:
+        near: The near horizon.
+        far: The far horizon.
+        block_class: Class of the block, 0 to 15.
+        age_s: Its age.
+        hazard_per_s: Reuses per second that the class's curve has at that age.
+        gain_per_s: Best expected reuse per second of keeping from now on.
+        reuse_probability: Probability of reuse within the far horizon from now, given that it has waited so long.
+        ranks: One entry per tier that the rule governs.
+        unknown: Features that the model uses and that were not told.
+    """
+
+    near: HorizonParts
+    far: HorizonParts
+    block_class: int
+    age_s: float
+    hazard_per_s: float
+    gain_per_s: float
+    reuse_probability: float
+    ranks: tuple[LearnedRank, ...]
+    unknown: tuple[str, ...]
+
+
+def feature_row(values: Mapping[str, float]) -> npt.NDArray[np.float64]:
+    """Values by name as a row ``(n_features,)``; the others are unknown.
+
+    Raises:
+        PolicyError: there is no feature of that name, or its value is not finite.
+    """
+    row = np.full(N_FEATURES, UNKNOWN)
+    for name, value in values.items():
+        if name not in FEATURES:
+            raise PolicyError("a feature must be one that the model knows", got=name, remedy=nearest(name, FEATURES))
+        if not np.isfinite(value):
+            raise PolicyError(f"feature {name} must be a finite number", got=value)
+        row[FEATURES.index(name)] = value
+    return row
+
+
+def learned_parts(
+    document: ClassHazardDocument, values: Mapping[str, float], age_s: float, at_stake_s: Mapping[Tier, float]
+) -> LearnedParts:
+    """What the document's model makes of a block.
+
+    Args:
+        document: The policy.
+        values: Features by name.
+        age_s: Seconds since the block fell idle.
+        at_stake_s: Seconds that a reuse saves on each tier that the rule governs.
+
+    Raises:
+        PolicyError: a feature is unknown or its value not finite.
+    """
+    section = document.class_hazard
+    model = section.model()
+    row = feature_row(values)
+    block_class = int(classify(model, row[np.newaxis])[0])
+    age_bin = int(np.searchsorted(model.edges_s, age_s, side="right"))
+    gain_per_s = float(gain_table(model, section.device_age_s)[block_class, age_bin])
+    used = section.near.used_features | section.far.used_features
+    return LearnedParts(
+        near=_horizon_parts(model.near, row),
+        far=_horizon_parts(model.far, row),
+        block_class=block_class,
+        age_s=age_s,
+        hazard_per_s=float(model.hazard_per_s[block_class, age_bin]),
+        gain_per_s=gain_per_s,
+        reuse_probability=_reuse_from_now(model, block_class, age_s),
+        ranks=tuple(LearnedRank(tier, stake_s, stake_s * gain_per_s) for tier, stake_s in at_stake_s.items()),
+        unknown=tuple(name for name in FEATURES if name in used and row[FEATURES.index(name)] == UNKNOWN),
+    )
+
+
+def _horizon_parts(model: HorizonModel, row: npt.NDArray[np.float64]) -> HorizonParts:
+    score = score_rows(model, row[np.newaxis])
+    parts = [
+        ScorePart(tuple(FEATURES[f] for f in (part.first, part.second) if f != NO_FEATURE), to_score(part.score))
+        for part in contributions(model, row)
+    ]
+    return HorizonParts(
+        horizon_s=model.horizon_s,
+        base=to_score(model.base),
+        parts=tuple(parts),
+        log_odds=to_score(int(score[0])),
+        probability=float(probability(model, score)[0]),
+    )
+
+
+def _reuse_from_now(model: ReuseModel, block_class: int, age_s: float) -> float:
+    """Share of blocks of a class that come back within the far horizon, among those that waited until ``age_s``."""
+    now, later = curves(model, np.array([age_s, age_s + model.far.horizon_s])).survival[block_class].tolist()
+    return 1.0 - later / now if now > 0.0 else 1.0

@@ -15,11 +15,13 @@ from pathlib import Path
 
 import inputs
 import memory
+import peers
 import quality
 import speed
 
 from autotune.core.clock import Clock, SystemClock
 from autotune.core.files import write_atomically
+from autotune.traces import adversarial
 
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
 _SPEED_ROUNDS, _MEMORY_ROUNDS = 7, 2
@@ -47,6 +49,11 @@ def _quality(*traces: str) -> Section:
     )
 
 
+def _peers(*traces: str, needs_folder: bool = False) -> Section:
+    command = f"python tests/benchmarks/peers.py --names {','.join(traces)}"
+    return Section(command, partial(peers.report_on, traces), traces if needs_folder else ())
+
+
 SECTIONS = {
     "speed": Section(
         f"python tests/benchmarks/speed.py --rounds {_SPEED_ROUNDS}", partial(speed.report, _SPEED_ROUNDS)
@@ -57,6 +64,10 @@ SECTIONS = {
     "quality": _quality("conversation", "synthetic"),
     "quality-agentic": _quality("agentic"),
     "quality-lmcache": _quality("miniswe", "magagent", "taubench"),
+    "peers": _peers("conversation", "synthetic"),
+    "peers-agentic": _peers("agentic", needs_folder=True),
+    "peers-lmcache": _peers("miniswe", "magagent", "taubench", needs_folder=True),
+    "peers-adversarial": _peers(*adversarial.KINDS),
 }
 
 

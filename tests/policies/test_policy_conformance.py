@@ -71,6 +71,20 @@ class TestGDSF(_Registered):
     policy_name = "gdsf"
 
 
+class TestEvoke(_Registered):
+    policy_name = "evoke"
+
+
+class TestEvokeWithShortMemory(_Registered):
+    policy_name = "evoke"
+    params: ClassVar[dict[str, float]] = {"recency_weight": 0.9, "half_life_touches": 2.0, "ghost_ratio": 0.5}
+
+
+class TestMarconi(_Registered):
+    policy_name = "marconi"
+    params: ClassVar[dict[str, float]] = {"alpha": 0.7, "span_s": 9.0}
+
+
 class TestTwoHit(_Registered):
     policy_name = "two_hit"
 

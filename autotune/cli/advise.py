@@ -29,7 +29,7 @@ def advise(
     metrics: Annotated[
         Path | None,
         typer.Option(
-            "--metrics", metavar="FILE", help="Saved /metrics of a running vLLM, instead of a trace; - is stdin."
+            "--metrics", metavar="FILE", help="Saved /metrics of a running engine, instead of a trace; - is stdin."
         ),
     ] = None,
     model: options.Model = "llama-3.1-8b",

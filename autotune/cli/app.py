@@ -39,7 +39,7 @@ def build() -> typer.Typer:
         if hasattr(module, "app"):
             application.add_typer(module.app, name=name)
         else:
-            application.command(name)(getattr(module, name))
+            application.command(name.replace("_", "-"))(getattr(module, name))
     return application
 
 

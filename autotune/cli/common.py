@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 EXIT_BAD_INPUT = 2
-# Packages of the extra ``tuner``, as they are imported: without them the light commands still work.
-_EXTRAS = {"cmaes", "jinja2", "numba", "optuna", "plotly", "pyarrow", "sklearn", "sqlalchemy", "zstandard"}
+# Packages of the extras, as they are imported: without them the light commands still work.
+_TUNER = ("cmaes", "jinja2", "numba", "optuna", "plotly", "pyarrow", "sklearn", "sqlalchemy", "zstandard")
+_SIDECAR = ("httpx", "msgspec", "prometheus_client", "pynvml", "starlette", "uvicorn", "zmq")
+_EXTRAS = {**dict.fromkeys(_TUNER, "tuner"), **dict.fromkeys(_SIDECAR, "sidecar")}
 
 # Typer carries Click inside since 0.26 and used the package before: its own exceptions lead to the right one.
 _UsageError = cast(type[Exception], typer.BadParameter.__mro__[1])
@@ -38,9 +40,10 @@ def errors_on_one_line() -> Iterator[None]:
     except AutotuneError as error:
         line = str(error)
     except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] not in _EXTRAS:
+        extra = _EXTRAS.get((error.name or "").partition(".")[0])
+        if extra is None:
             raise
-        line = f"this command needs the package {error.name}; it is not installed; pip install 'kv-autotune[tuner]'"
+        line = f"this command needs the package {error.name}; it is not installed; pip install 'kv-autotune[{extra}]'"
     except _UsageError as error:
         if type(error).__name__ == "NoArgsIsHelpError":
             raise

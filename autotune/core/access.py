@@ -11,6 +11,8 @@ from typing import ClassVar
 
 from autotune.core.types import Tier
 
+RunFeatures = tuple[int, tuple[float, ...]]
+
 
 @dataclass(frozen=True, slots=True)
 class AccessFeatures:
@@ -23,6 +25,9 @@ class AccessFeatures:
         output_tokens: Generated tokens.
         stop_reason: Why generation ended, in the engine's own word.
         turn: Number of the request within its session, from 0.
+        runs: What a learned rule knew of the blocks when the request had finished, in prefix order: for each stretch
+            with one history, its number of blocks, and its features in the order of
+            :data:`autotune.core.decide.features.FEATURES`.
     """
 
     frequency: float | None = None
@@ -31,6 +36,7 @@ class AccessFeatures:
     output_tokens: int | None = None
     stop_reason: str | None = None
     turn: int | None = None
+    runs: tuple[RunFeatures, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,8 @@ import yaml
 from pydantic import BaseModel
 
 from autotune.core.units import GIB, MIB
+from autotune.core.validation import Strict
+from autotune.core.yaml_rows import number, row_lines
 
 _WIDTH = 118
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*")
@@ -45,7 +47,7 @@ def scalar(value: object) -> str:
     if value is None or isinstance(value, int):  # true and false are int, too
         return json.dumps(value)
     if isinstance(value, float):
-        return _float(value)
+        return number(value, None)
     if isinstance(value, datetime):
         return _quoted(utc_text(value))
     return _text(str(value))
@@ -68,8 +70,20 @@ def _model_lines(model: BaseModel, indent: str, explained: set[tuple[str, str]],
         if field.description and (name, field.description) not in explained:
             explained.add((name, field.description))
             lines += _comment(field.description, indent)
-        lines += _field_lines(field.alias or name, value, indent, explained)
+        lines += _rows(model, name, value, indent) or _field_lines(field.alias or name, value, indent, explained)
     return lines
+
+
+def _rows(model: BaseModel, name: str, value: object, indent: str) -> list[str]:
+    """Lines of a field that the model declares to hold rows of numbers, or has notes on; none for others."""
+    if not isinstance(model, Strict) or not isinstance(value, tuple) or not value:
+        return []
+    notes = model.row_notes(name)
+    if name in model.number_rows:
+        return row_lines(name, value, indent, model.number_rows[name], notes)
+    if not notes:
+        return []
+    return [f"{indent}{name}:", *(f"{indent}  - {scalar(v)}  # {n}" for v, n in zip(value, notes, strict=True))]
 
 
 def _field_lines(key: str, value: object, indent: str, explained: set[tuple[str, str]]) -> list[str]:
@@ -114,12 +128,6 @@ def _readable(key: str, value: object) -> str:
     if key.endswith("_frac"):
         return f"  # {100 * value:.4g} %"
     return ""
-
-
-def _float(value: float) -> str:
-    """Shortest text that reads back as the same number, with the point that YAML 1.1 wants before an exponent."""
-    text = repr(value)
-    return text.replace("e", ".0e") if "e" in text and "." not in text else text
 
 
 def _text(value: str) -> str:

@@ -1,4 +1,4 @@
-"""Every setting of the tuner, with its default, its range and its meaning.
+"""Every setting of the tuner and of the sidecar, with its default, its range and its meaning.
 
 ``autotune_configs/default.yaml`` is this model written as commented YAML. A settings file names only what it changes.
 """
@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from autotune.core.errors import ConfigError
+from autotune.core.sidecar_settings import SidecarSettings
 from autotune.core.strict_yaml import parse_mapping, read_text
 from autotune.core.types import EngineSemantics, StoreMode, Timing
 from autotune.core.validation import Strict, validate
@@ -148,13 +149,14 @@ class ValidationSettings(Strict):
 
 
 class Settings(Strict):
-    """All settings of the tuner."""
+    """All settings of the tuner and of the sidecar."""
 
     trace: TraceSettings = Field(default=TraceSettings(), description="Reading traces.")
     simulation: SimulationSettings = Field(default=SimulationSettings(), description="Simulating the caches.")
     queue: QueueSettings = Field(default=QueueSettings(), description="Modelling waiting times (TTFT).")
     search: SearchSettings = Field(default=SearchSettings(), description="Searching the policy's settings.")
     validation: ValidationSettings = Field(default=ValidationSettings(), description="Judging the result.")
+    sidecar: SidecarSettings = Field(default=SidecarSettings(), description="The sidecar beside a running engine.")
 
 
 def parse_settings(text: str, what: str = "settings") -> Settings:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import json
 import typing
+from collections.abc import Mapping
 from typing import Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -58,6 +59,14 @@ class Strict(BaseModel):
 
     # Whether fields that are None are left out when the model is written as text; they must default to None.
     leave_out_none: ClassVar[bool] = False
+
+    # Fields that hold numbers or rows of numbers, and with how many decimals they are written; None = all there are.
+    number_rows: ClassVar[Mapping[str, int | None]] = {}
+
+    def row_notes(self, name: str) -> tuple[str, ...]:
+        """What each item of a field stands for, to be written beside it; empty = nothing is said."""
+        del name
+        return ()
 
 
 def validate(model: type[_Model], tree: object, error: type[AutotuneError], what: str = "") -> _Model:

@@ -73,11 +73,11 @@ def test_a_time_in_the_system_prompt_is_found(tmp_path: Path) -> None:
 
 
 def test_page_of_a_running_engine(tmp_path: Path) -> None:
-    """A page that is none of vLLM's, both sources at once and none at all are one line each."""
+    """A page of no engine, both sources at once and none at all are one line each."""
     page = tmp_path / "metrics.prom"
     page.write_text("up 1\n", encoding="utf-8")
     for arguments, line in (
-        (["--metrics", str(page)], "advice needs the page of a running vLLM"),
+        (["--metrics", str(page)], "must come from an engine that is known here"),
         (["--metrics", str(page), "--trace", "sample:conversation"], "either --trace or --metrics; got both"),
         ([], "either --trace or --metrics; got neither"),
         (["--trace", "sample:conversation", "--policy", "p.yaml"], "--policy serves the classes of a scenario"),

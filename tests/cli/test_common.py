@@ -57,6 +57,14 @@ def test_error_of_the_program_is_not_hidden() -> None:
     assert result.exit_code == 1
 
 
+@pytest.mark.parametrize(("package", "extra"), [("optuna.trial", "tuner"), ("uvicorn", "sidecar"), ("zmq", "sidecar")])
+def test_missing_package_names_its_extra(package: str, extra: str) -> None:
+    """A package that an extra brings is one line with what to install."""
+    result = CliRunner().invoke(_app(ModuleNotFoundError("none", name=package)), ["group", "fail"])
+    assert result.exit_code == 2
+    assert result.stderr.endswith(f"it is not installed; pip install 'kv-autotune[{extra}]'\n")
+
+
 def test_success_has_exit_code_zero() -> None:
     """A command that did what was asked exits with 0."""
     result = CliRunner().invoke(_app(ZeroDivisionError()), ["group", "succeed"])
@@ -91,7 +99,7 @@ def test_every_command_module_is_registered() -> None:
     """Each module beside the application is a command, and help lists it."""
     assert "trace" in command_names()
     help_text = CliRunner().invoke(app, ["--help"]).stdout
-    assert all(f"  {name} " in help_text for name in command_names())
+    assert all(f"  {name.replace('_', '-')} " in help_text for name in command_names())
 
 
 def test_version_is_the_installed_one() -> None:

@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 from autotune.cli.app import app
 from autotune.core.policy import LruDocument, PolicyDocument, Prices, explain
 from autotune.export import save
-from autotune.testing.documents import example_document
+from autotune.testing.documents import example_document, example_learned_document
 
 BLOCK = ("--depth-tokens", "4096", "--frequency", "2", "--age-s", "60")
 
@@ -152,3 +152,81 @@ def test_impossible_block_is_refused(option: str, value: str, tmp_path: Path) ->
     assert result.stdout == ""
     assert result.stderr.startswith("error: ")
     assert result.stderr.count("\n") == 1
+
+
+LEARNED = (
+    "--depth-tokens",
+    "8192",
+    "--frequency",
+    "3",
+    "--age-s",
+    "20",
+    "--feature",
+    "gap_s=10",
+    "--feature",
+    "stop_code=2",
+)
+
+
+def test_learned_policy_is_explained_in_one_line(tmp_path: Path) -> None:
+    """Sum of the tables, probabilities, class, curve, rank, prices and decision stand in one line, parts in a table."""
+    result = run(written(example_learned_document(), tmp_path), *LEARNED)
+    assert result.exit_code == 0, result.stderr
+    line = next(line for line in result.stdout.splitlines() if "near score" in line)
+    assert line.startswith(
+        "OFFLOAD: near score +1.25 = −1.00 average +1.00 gap_s +0.75 stop_code×gap_s +0.50 depth_tok"
+    )
+    steps = [
+        "P 0.777 within 60 s",
+        "far score +1.25",
+        "class 15",
+        "hazard",
+        "from now",
+        "rank device",
+        "prices 3e-10 and",
+    ]
+    assert [step for step in steps if step not in line] == []
+    rows = cells(result)
+    assert rows["stop_code × gap_s"] == ["+0.75"]
+    assert rows["score"] == ["+1.25", "+1.25"]
+    assert rows["who leaves first"] == ["saves least", "saves least"]
+
+
+def test_learned_object_has_the_parts(tmp_path: Path) -> None:
+    """The object has the parts of both scores, the class, the ranks and the line."""
+    told = run_json(written(example_learned_document(), tmp_path), *LEARNED)
+    learned = told["learned"]
+    assert learned["block_class"] == 15
+    assert learned["near"]["parts"][0] == {"features": ["gap_s"], "log_odds": 1.0}
+    assert [rank["tier"] for rank in learned["ranks"]] == ["device", "host"]
+    assert learned["line"].startswith("OFFLOAD: near score")
+    assert told["ranks"] == []
+    assert run_json(written(example_document(), tmp_path), *BLOCK)["learned"] is None
+
+
+def test_learned_policy_is_drawn(tmp_path: Path) -> None:
+    """``--plot`` writes the picture; a policy without a model has none."""
+    result = run(written(example_learned_document(), tmp_path), *LEARNED, "--plot", tmp_path / "block.svg")
+    assert result.exit_code == 0, result.stderr
+    assert "class 15 among all 16" in (tmp_path / "block.svg").read_text("utf-8")
+    result = run(written(example_document(), tmp_path), *BLOCK, "--plot", tmp_path / "other.svg")
+    assert result.exit_code != 0
+    assert "a picture shows a learned model; got a policy of kind 'rank'" in result.stderr
+    assert not (tmp_path / "other.svg").exists()
+
+
+@pytest.mark.parametrize(
+    ("features", "message"),
+    [
+        (("gap_s",), "a feature is given as NAME=VALUE with a number; got gap_s"),
+        (("gap_s=soon",), "a feature is given as NAME=VALUE with a number; got gap_s=soon"),
+        (("gap_s=1", "gap_s=2"), "a feature is given once; got gap_s twice"),
+        (("gap=1",), "did you mean 'gap_s'"),
+    ],
+)
+def test_features_must_be_well_formed(features: tuple[str, ...], message: str, tmp_path: Path) -> None:
+    """A feature that cannot be read is one line with the rule and what came."""
+    options = [part for feature in features for part in ("--feature", feature)]
+    result = run(written(example_learned_document(), tmp_path), *BLOCK, *options)
+    assert result.exit_code != 0
+    assert message in " ".join(result.stderr.split())

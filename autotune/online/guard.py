@@ -1,11 +1,27 @@
-"""The guard: what was learned is obeyed only while its shadow beats that of LRU."""
+"""The guard: of several ways to run, the one that its shadow has shown to be better is taken, and none before that."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
 
 from autotune.online.settings import GuardSettings
+
+
+class Arm(IntEnum):
+    """Ways to run, the safest first.
+
+    ``STOCK``: LRU with eager stores, as engines do by themselves. ``STAGED``: LRU with the store mode that the learned
+    rule would use. ``LEARNED``: what was learned.
+    """
+
+    STOCK = 0
+    STAGED = 1
+    LEARNED = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,21 +29,22 @@ class Verdict:
     """What the guard made of a period.
 
     Attributes:
-        obey: Whether the learned rule is obeyed from now on.
-        changed: Whether it was not so before.
+        arm: How to run from now on.
+        changed: Whether it was another before.
         reason: Why, in words.
     """
 
-    obey: bool
+    arm: Arm
     changed: bool
     reason: str
 
 
 class Guard:
-    """Compares two shadows, period by period, in seconds; starts in LRU.
+    """Compares the shadows, period by period, in seconds; starts as the engine does by itself.
 
-    The mean gain and its standard error weigh a period less the older it is. Few changes matter more than fast ones,
-    for each throws away what a cache has gathered.
+    Means and covariances weigh a period less the older it is. Few changes matter more than fast ones, for each throws
+    away what a cache has gathered: so a riskier way must be better by more than its error, and a safer one is taken as
+    soon as the riskier looks worse.
 
     Args:
         settings: Bounds.
@@ -35,60 +52,68 @@ class Guard:
 
     def __init__(self, settings: GuardSettings) -> None:
         self._settings = settings
-        self._weight = 0.0
-        self._weight_squared = 0.0
-        self._gain = 0.0
-        self._gain_squared = 0.0
-        self._plain = 0.0
+        self.arm = Arm.STOCK
         self._since_change = 0
-        self.obeys = False
+        self.forget()
 
-    @property
-    def mean_gain_frac(self) -> float:
-        """Seconds saved per period against LRU, as a share of LRU's; 0 before anything was compared."""
-        return self._gain / self._plain if self._plain > 0.0 else 0.0
+    def forget(self) -> None:
+        """What was compared so far no longer counts, for a shadow follows another rule now."""
+        n = len(Arm)
+        self._weight = self._weight_squared = 0.0
+        self._sum: npt.NDArray[np.float64] = np.zeros(n)
+        self._products: npt.NDArray[np.float64] = np.zeros((n, n))
+        self.periods = 0
 
-    def standard_error_s(self) -> float:
-        """Standard error of the mean gain of a period, in seconds; infinite before two periods."""
-        if self._since_change < 2 or self._weight <= 0.0:
-            return math.inf
-        mean = self._gain / self._weight
-        variance = max(self._gain_squared / self._weight - mean * mean, 0.0)
+    def gain_frac(self, arm: Arm) -> float:
+        """Seconds that a way saves against stock LRU, as a share of LRU's; 0 before anything was compared."""
+        stock = float(self._sum[Arm.STOCK])
+        return float(stock - self._sum[arm]) / stock if stock > 0.0 else 0.0
+
+    def difference_s(self, arm: Arm, other: Arm) -> tuple[float, float]:
+        """Mean seconds per period by which ``arm`` costs more than ``other``, and the standard error of that mean."""
+        mean = (self._sum[arm] - self._sum[other]) / self._weight
+        products = self._products
+        squares = (products[arm, arm] - 2.0 * products[arm, other] + products[other, other]) / self._weight
         effective = self._weight * self._weight / self._weight_squared
-        return math.sqrt(variance / max(effective - 1.0, 1.0))
+        variance = max(float(squares) - float(mean) ** 2, 0.0)
+        return float(mean), math.sqrt(variance / max(effective - 1.0, 1.0))
 
-    def period(self, plain_s: float, learned_s: float) -> Verdict:
+    def period(self, seconds: tuple[float, float, float], ready: bool) -> Verdict:
         """One period more.
 
         Args:
-            plain_s: Critical-path seconds of the shadow under LRU.
-            learned_s: Those of the shadow under the learned rule.
+            seconds: Critical-path seconds of each shadow.
+            ready: Whether there is a learned rule, so that its shadow means something.
         """
-        gain, keep = plain_s - learned_s, self._settings.discount
+        keep, costs = self._settings.discount, np.array(seconds)
         self._weight = keep * self._weight + 1.0
         self._weight_squared = keep * keep * self._weight_squared + 1.0
-        self._gain = keep * self._gain + gain
-        self._gain_squared = keep * self._gain_squared + gain * gain
-        self._plain = keep * self._plain + plain_s
+        self._sum = keep * self._sum + costs
+        self._products = keep * self._products + np.outer(costs, costs)
+        self.periods += 1
         self._since_change += 1
-        return self._leaves() if self.obeys else self._enters()
+        if min(self.periods, self._since_change) < self._settings.min_periods:
+            return Verdict(self.arm, False, f"{self.periods} periods seen, {self._settings.min_periods} are needed")
+        best = self._best(Arm.LEARNED if ready else Arm.STAGED)
+        if best is self.arm:
+            return Verdict(self.arm, False, f"{self.gain_frac(self.arm):+.2%} of LRU's seconds saved")
+        return self._change(best)
 
-    def _enters(self) -> Verdict:
-        mean, error = self._gain / self._weight, self.standard_error_s()
-        if self._since_change < self._settings.min_periods:
-            return Verdict(False, False, f"{self._since_change} of {self._settings.min_periods} periods seen")
-        least = self._settings.enter_frac * self._plain / self._weight
-        if mean - self._settings.enter_errors * error <= 0.0 or mean <= least:
-            return Verdict(False, False, f"gain {self.mean_gain_frac:+.2%} of LRU's seconds is not sure enough")
-        return self._change(f"gain {self.mean_gain_frac:+.2%} of LRU's seconds")
+    def _best(self, riskiest: Arm) -> Arm:
+        """The cheapest of the ways that are allowed from here."""
+        allowed = [arm for arm in Arm if arm is self.arm or (arm <= riskiest and self._allows(arm))]
+        return min(allowed, key=lambda arm: float(self._sum[arm]))
 
-    def _leaves(self) -> Verdict:
-        mean, error = self._gain / self._weight, self.standard_error_s()
-        if self._since_change < self._settings.min_periods or mean + self._settings.leave_errors * error >= 0.0:
-            return Verdict(True, False, f"gain {self.mean_gain_frac:+.2%} of LRU's seconds")
-        return self._change(f"loses {-self.mean_gain_frac:.2%} of LRU's seconds")
+    def _allows(self, arm: Arm) -> bool:
+        mean, error = self.difference_s(self.arm, arm)
+        if arm < self.arm:
+            return mean - self._settings.leave_errors * error > 0.0
+        least = self._settings.enter_frac * float(self._sum[self.arm]) / self._weight
+        return mean - self._settings.enter_errors * error > 0.0 and mean > least
 
-    def _change(self, reason: str) -> Verdict:
-        self.obeys = not self.obeys
+    def _change(self, arm: Arm) -> Verdict:
+        old, new = self.gain_frac(self.arm), self.gain_frac(arm)
+        reason = f"saves {new:+.2%} of LRU's seconds; the way until now, {self.arm.name.lower()}, {old:+.2%}"
+        self.arm = arm
         self._since_change = 0
-        return Verdict(self.obeys, True, reason)
+        return Verdict(arm, True, reason)

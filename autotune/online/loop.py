@@ -7,9 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from autotune.core.reuse import ReuseModel
-from autotune.costs.reuse import NotEnough, ReuseSettings, Rows, fit_reuse
+from autotune.costs.reuse import NotEnough, Rows, fit_reuse
 from autotune.online.guard import Guard, Verdict
 from autotune.online.settings import OnlineSettings
+
+MIN_TICK_S = 0.001
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,21 +21,17 @@ class Evidence:
     Attributes:
         now_s: Seconds since the start.
         n_requests: Requests so far.
-        device_age_s: Median age at which the device evicts under the learned rule (LRU before there is one).
-        host_age_s: The same of the host.
-        turnover_s: Seconds in which LRU replaces the content of all tiers once; 0 = not yet known.
-        plain_s: Critical-path seconds that the shadow under LRU spent since the last step.
-        learned_s: Those of the shadow under the learned rule.
+        device_turnover_s: Seconds in which LRU replaces the content of the device once; 0 = it is not full yet.
+        host_turnover_s: The same of the host.
+        seconds: Critical-path seconds that the shadow of each way to run spent since the last step.
         rows: Gives the rows to learn from; called only for a fit.
     """
 
     now_s: float
     n_requests: int
-    device_age_s: float
-    host_age_s: float
-    turnover_s: float
-    plain_s: float
-    learned_s: float
+    device_turnover_s: float
+    host_turnover_s: float
+    seconds: tuple[float, float, float]
     rows: Callable[[], Rows]
 
 
@@ -88,56 +86,58 @@ class OnlineLoop:
         self._next_fit = settings.first_fit_requests
         self._period_began_s = 0.0
         self._period_requests = 0
-        self._plain_s = 0.0
-        self._learned_s = 0.0
-        self._has_learned = False
+        self._seconds = (0.0, 0.0, 0.0)
+        self._ready = False
 
     def step(self, evidence: Evidence, n_new: int) -> Step:
         """Take note of ``n_new`` requests more."""
-        verdict = self._compare(evidence, n_new) if self._has_learned else None
+        verdict = self._compare(evidence, n_new)
         learned, note = (None, "")
         if evidence.n_requests >= self._next_fit:
             learned, note = self._fit(evidence)
         return Step(learned, verdict, note)
 
-    def begin_comparison(self, now_s: float) -> None:
-        """The shadow obeys its first learned rule from now on."""
-        if not self._has_learned:
-            self._has_learned = True
-            self._period_began_s = now_s
+    def begin_comparison(self) -> None:
+        """The learned shadow obeys its first rule from now on; what it did before does not count."""
+        if not self._ready:
+            self._ready = True
+            self.guard.forget()
+            self._seconds = (0.0, 0.0, 0.0)
 
     def _compare(self, evidence: Evidence, n_new: int) -> Verdict | None:
         settings = self._settings.guard
-        self._plain_s += evidence.plain_s
-        self._learned_s += evidence.learned_s
+        stock, staged, learned = (a + b for a, b in zip(self._seconds, evidence.seconds, strict=True))
+        self._seconds = stock, staged, learned
         self._period_requests += n_new
-        length_s = evidence.turnover_s / settings.periods_per_turnover
-        whole = evidence.turnover_s > 0.0 and evidence.now_s - self._period_began_s >= length_s
-        if not whole or self._period_requests < settings.min_period_requests:
+        turnover_s = evidence.device_turnover_s + evidence.host_turnover_s
+        full = evidence.host_turnover_s > 0.0
+        long_enough = evidence.now_s - self._period_began_s >= turnover_s / settings.periods_per_turnover
+        if not (full and long_enough) or self._period_requests < settings.min_period_requests:
             return None
-        verdict = self.guard.period(self._plain_s, self._learned_s)
+        verdict = self.guard.period(self._seconds, self._ready)
         self._period_began_s, self._period_requests = evidence.now_s, 0
-        self._plain_s = self._learned_s = 0.0
+        self._seconds = (0.0, 0.0, 0.0)
         return verdict
 
     def _fit(self, evidence: Evidence) -> tuple[Learned | None, str]:
         settings = self._settings
         seen = evidence.n_requests
         self._next_fit = min(int(seen * settings.refit_growth) + 1, seen + settings.refit_max_requests)
-        if evidence.host_age_s <= 0.0:
-            return None, "no tier is full yet, so nothing has to be decided"
+        if evidence.host_turnover_s <= 0.0:
+            return None, "the host is not full yet, so nothing has to be decided"
         began = time.perf_counter()
         rows = evidence.rows()
-        model = fit_reuse(rows, evidence.now_s, ReuseSettings(max_rows=settings.fit_rows), settings.seed + seen)
+        model = fit_reuse(rows, evidence.now_s, settings.fit, settings.seed + seen)
         if isinstance(model, NotEnough):
             return None, model.reason
+        tick_s = min(evidence.host_turnover_s, model.near.horizon_s) / settings.ticks_per_horizon
         learned = Learned(
             model=model,
-            device_age_s=settings.device_age_frac * evidence.device_age_s,
-            tick_s=max(evidence.host_age_s / settings.ticks_per_age, 0.001),
+            device_age_s=settings.device_age_frac * evidence.device_turnover_s,
+            tick_s=max(tick_s, MIN_TICK_S),
             fitted_at_s=evidence.now_s,
             in_force_at_s=evidence.now_s + settings.publish_delay_s,
-            n_rows=len(rows.time_s),
+            n_rows=len(rows),
             fit_seconds=time.perf_counter() - began,
         )
         return learned, ""

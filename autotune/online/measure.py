@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from autotune.core.history import E_BLOCKS, E_GAP_NS, E_ROW, H_EVENTS, H_ROWS, W_BLOCKS, W_IDLE_NS, History
+from autotune.core.state import CAPACITY
 from autotune.core.units import NS_PER_S
 from autotune.costs.reuse import Rows
 from autotune.sim.columns import DEVICE_HIT, DISK_HIT, HOST_HIT, STORED
@@ -32,13 +33,13 @@ def rows_of(history: History) -> Rows:
 def turnovers_s(cache: LearnedCache) -> tuple[float, float]:
     """Seconds in which LRU replaces the content of the device, and of the host, once, at the rate so far.
 
-    0 before it filled the tier.
+    0 before it filled the tier. A sampled shadow has as large a share of the capacities as it sees of the chains.
     """
-    out, stop = cache.plain.out[: cache.position], int(cache.position)
-    offsets = cache.trace.block_offsets
-    missed = int(offsets[stop] - offsets[0]) - int(out[:, DEVICE_HIT].sum())
+    plain, lengths = cache.plain, np.diff(cache.trace.block_offsets[: cache.position + 1])
+    out = plain.out[: cache.position]
+    missed = int(lengths[plain.takes[: cache.position] > 0].sum()) - int(out[:, DEVICE_HIT].sum())
     stored = missed - int(out[:, [HOST_HIT, DISK_HIT]].sum())
-    device, host = cache.config.device_blocks, cache.config.host_blocks
+    device, host = int(plain.device.ints[CAPACITY]), int(plain.host.ints[CAPACITY])
     return (
         cache.now_s() * device / missed if missed > device else 0.0,
         cache.now_s() * host / stored if stored > host else 0.0,

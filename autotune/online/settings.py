@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from autotune.costs.reuse import ReuseSettings
+
 
 @dataclass(frozen=True, slots=True)
 class GuardSettings:
@@ -38,28 +40,33 @@ class OnlineSettings:
         refit_max_requests: But after this many at the latest.
         publish_delay_s: Seconds from a fit to the moment that its model is in force.
         window_rows: Newest rows that are learned from.
-        fit_rows: Rows that one fit uses at most, drawn by the seed.
-        device_age_frac: D as a share of the device's median eviction age.
-        ticks_per_age: How often residents are ranked anew within the host's median eviction age.
+        device_age_frac: D, up to which age a reuse is a hit on the device anyway, as a share of the device's turnover.
+        ticks_per_horizon: How often residents are ranked anew within the near horizon, or the host's turnover where
+            that is shorter.
         copy_factor: Factor on the host rank of a block that the device holds too.
         forget_s: How long an unused block is remembered.
         shadow_frac: Share of chains that the shadows see.
         shadow_min_blocks: Below this many sampled blocks on the device, the shadows see everything.
+        fit: How the reuse model is fitted.
         guard: When what was learned is obeyed.
         seed: Draws rows, and the chains that the shadows see.
     """
 
-    first_fit_requests: int = 300
-    refit_growth: float = 1.3
+    first_fit_requests: int = 100
+    refit_growth: float = 1.4
     refit_max_requests: int = 4000
     publish_delay_s: float = 5.0
     window_rows: int = 200_000
-    fit_rows: int = 60_000
     device_age_frac: float = 0.3
-    ticks_per_age: float = 20.0
+    ticks_per_horizon: float = 20.0
     copy_factor: float = 0.0
     forget_s: float = 14_400.0
     shadow_frac: float = 1.0
     shadow_min_blocks: int = 500
+    fit: ReuseSettings = field(default=ReuseSettings())
     guard: GuardSettings = field(default=GuardSettings())
     seed: int = 0
+
+    def shadow_frac_for(self, device_blocks: int) -> float:
+        """Share of chains that the shadows see: everything where the sample would be too small to tell."""
+        return self.shadow_frac if device_blocks * self.shadow_frac >= self.shadow_min_blocks else 1.0

@@ -6,9 +6,12 @@ import time
 from dataclasses import dataclass, field
 
 from autotune.core.costs import CostProfile
+from autotune.core.reuse.gain import gain_table
 from autotune.core.reuse.packed import pack
 from autotune.core.trace import Trace
+from autotune.core.types import StoreMode
 from autotune.online import measure
+from autotune.online.guard import Arm
 from autotune.online.loop import Evidence, Learned, OnlineLoop, Step
 from autotune.online.settings import OnlineSettings
 from autotune.sim.config import CacheConfig
@@ -25,7 +28,7 @@ class Happening:
     Attributes:
         at_s: When, in trace time.
         request: Requests so far.
-        kind: ``learned``, ``in force``, ``obey``, ``lru`` or ``waits``.
+        kind: ``learned``, ``waits``, or the way to run that was taken.
         reason: Why, in words.
     """
 
@@ -41,19 +44,21 @@ class OnlineResult:
 
     Attributes:
         cache: What the live cache did.
-        plain: What its shadow under LRU did.
-        learned: What its shadow under the learned rule did.
+        plain: What its shadow under stock LRU did; a sampled shadow counts only what it saw.
+        staged: What LRU with the learned rule's store mode did.
+        learned: What the shadow under the learned rule did.
         happenings: What the loop did, in order.
-        obeyed_frac: Share of requests under the learned rule.
+        arm_frac: Share of requests under each way to run.
         fits: Every fit.
         wall_s: How long all of it took, on this machine's clock.
     """
 
     cache: CacheResult
     plain: CacheResult
+    staged: CacheResult
     learned: CacheResult
     happenings: tuple[Happening, ...]
-    obeyed_frac: float
+    arm_frac: tuple[float, float, float]
     fits: tuple[Learned, ...]
     wall_s: float
 
@@ -64,7 +69,7 @@ class _Run:
     fits: list[Learned] = field(default_factory=list)
     waiting: Learned | None = None
     rules: HazardRules | None = None
-    obeyed: int = 0
+    requests: list[int] = field(default_factory=lambda: [0] * len(Arm))
 
 
 def simulate_online(
@@ -74,11 +79,11 @@ def simulate_online(
     settings: OnlineSettings | None = None,
     hints: Hints | None = None,
 ) -> OnlineResult:
-    """Run a trace through an engine that starts with LRU and learns on the past only.
+    """Run a trace through an engine that starts as engines do and learns on the past only.
 
     Args:
         trace: The requests.
-        config: The engine: capacities, store mode and timing.
+        config: The engine: capacities, timing, and the store mode that the learned rule uses.
         costs: The cost model.
         settings: The loop's settings.
         hints: What clients told.
@@ -86,21 +91,30 @@ def simulate_online(
     settings = settings or OnlineSettings()
     began = time.perf_counter()
     cache = LearnedCache(
-        trace, config, costs, window_rows=settings.window_rows, forget_s=settings.forget_s, hints=hints
+        trace,
+        config,
+        costs,
+        shadow_frac=settings.shadow_frac_for(config.device_blocks),
+        seed=settings.seed,
+        window_rows=settings.window_rows,
+        forget_s=settings.forget_s,
+        hints=hints,
     )
     loop, run = OnlineLoop(settings), _Run()
     while cache.position < cache.trace.n_requests:
         before = cache.position
         _put_in_force(cache, loop, run, settings)
         cache.run(before + STEP_REQUESTS)
-        run.obeyed += (cache.position - before) * loop.guard.obeys
-        _act(cache, loop, run, loop.step(_evidence(cache, before), cache.position - before), settings)
+        run.requests[loop.guard.arm] += cache.position - before
+        _act(cache, run, loop.step(_evidence(cache, before), cache.position - before))
+    n = max(1, cache.trace.n_requests)
     return OnlineResult(
         cache=cache.result(),
         plain=cache.result(cache.plain),
+        staged=cache.result(cache.staged),
         learned=cache.result(cache.learned),
         happenings=tuple(run.happenings),
-        obeyed_frac=run.obeyed / max(1, cache.trace.n_requests),
+        arm_frac=(run.requests[0] / n, run.requests[1] / n, run.requests[2] / n),
         fits=tuple(run.fits),
         wall_s=time.perf_counter() - began,
     )
@@ -113,37 +127,44 @@ def _put_in_force(cache: LearnedCache, loop: OnlineLoop, run: _Run, settings: On
         return
     packed = pack(waiting.model, waiting.device_age_s)
     run.waiting = None
-    run.rules = HazardRules(packed, waiting.tick_s, settings.copy_factor)
+    run.rules = HazardRules(packed, gain_table(waiting.model, 0.0), waiting.tick_s, settings.copy_factor)
     cache.know(packed)
     cache.obey(cache.learned, run.rules)
-    if loop.guard.obeys:
+    if loop.guard.arm is Arm.LEARNED:
         cache.obey(cache.live, run.rules)
-    loop.begin_comparison(cache.now_s())
+    loop.begin_comparison()
 
 
-def _act(cache: LearnedCache, loop: OnlineLoop, run: _Run, step: Step, settings: OnlineSettings) -> None:
+def _act(cache: LearnedCache, run: _Run, step: Step) -> None:
+    def note(kind: str, reason: str) -> None:
+        run.happenings.append(Happening(cache.now_s(), cache.position, kind, reason))
+
     if step.learned is not None:
         run.fits.append(step.learned)
         run.waiting = step.learned
-        text = f"{step.learned.n_rows:,} rows; D {step.learned.device_age_s:.3g} s, ranks every {step.learned.tick_s:.3g} s"
-        run.happenings.append(Happening(cache.now_s(), cache.position, "learned", text))
+        note("learned", f"from {step.learned.n_rows:,} runs of blocks")
     if step.note:
-        run.happenings.append(Happening(cache.now_s(), cache.position, "waits", step.note))
+        note("waits", step.note)
     if step.verdict is not None and step.verdict.changed:
-        cache.obey(cache.live, run.rules if step.verdict.obey else None)
-        kind = "obey" if step.verdict.obey else "lru"
-        run.happenings.append(Happening(cache.now_s(), cache.position, kind, step.verdict.reason))
+        arm = step.verdict.arm
+        cache.store_live(StoreMode.EAGER if arm is Arm.STOCK else cache.config.store_mode)
+        cache.obey(cache.live, run.rules if arm is Arm.LEARNED else None)
+        note(arm.name.lower(), step.verdict.reason)
 
 
 def _evidence(cache: LearnedCache, before: int) -> Evidence:
     device_s, host_s = measure.turnovers_s(cache)
+    plain_s = measure.cost_s(cache, cache.plain, before)
+    has_stages = cache.config.store_mode is not StoreMode.EAGER
     return Evidence(
         now_s=cache.now_s(),
         n_requests=cache.position,
-        device_age_s=device_s,
-        host_age_s=host_s,
-        turnover_s=device_s + host_s if host_s > 0.0 else 0.0,
-        plain_s=measure.cost_s(cache, cache.plain, before),
-        learned_s=measure.cost_s(cache, cache.learned, before),
+        device_turnover_s=device_s,
+        host_turnover_s=host_s,
+        seconds=(
+            plain_s,
+            measure.cost_s(cache, cache.staged, before) if has_stages else plain_s,
+            measure.cost_s(cache, cache.learned, before),
+        ),
         rows=lambda: measure.rows_of(cache.history),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from autotune.core import policy as documents
+from autotune.core.errors import SimulationError
 from autotune.core.eviction import PolicySpec
 from autotune.core.policy import PolicyDocument, Provenance
 from autotune.core.types import StoreMode, Tier
@@ -23,7 +24,16 @@ def engine_of(
         engine: Capacities and semantics that the document leaves to the engine.
         block_tokens: Tokens per block of the trace that will run.
         store: Overrides the document's store mode.
+
+    Raises:
+        SimulationError: the policy holds a learned model, which is obeyed by the loop that learns it.
     """
+    if document.kind == "class_hazard":
+        raise SimulationError(
+            "a simulation by settings alone knows lru, rank and the baselines",
+            got="a policy of kind 'class_hazard'",
+            remedy="simulate the loop that learns: --policy online",
+        )
     host = document.tiers.host
     device_policy, host_policy, disk_policy = (documents.policy_spec(document, tier) or _LRU for tier in Tier)
     return replace(

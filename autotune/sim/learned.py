@@ -29,13 +29,14 @@ from autotune.core.reuse.packed import PackedModel
 from autotune.core.reuse.tables import ModelArrays, model_arrays
 from autotune.core.state import KIND, TierState
 from autotune.core.trace import Trace
-from autotune.core.types import Tier, Timing
+from autotune.core.types import StoreMode, Tier, Timing
 from autotune.core.units import NS_PER_S
 from autotune.sim import columns, scan, tiers
+from autotune.sim.chains import sampled_chains
 from autotune.sim.config import CacheConfig
 from autotune.sim.learned_loop import N_CLOCK, Side, run_learned_instant, run_learned_service
-from autotune.sim.loop import Rules
-from autotune.sim.prepare import make_result, make_rules, make_tiers
+from autotune.sim.loop import EAGER, Rules
+from autotune.sim.prepare import STORE_CODES, make_result, make_rules, make_tiers
 from autotune.sim.result import CacheResult
 from autotune.sim.stream import make_stream, require_distinct_blocks, without_partial_blocks
 
@@ -51,13 +52,15 @@ class HazardRules:
     """A learned rule in force.
 
     Attributes:
-        packed: The reuse model, with the gains of its classes.
+        packed: The reuse model, with the gains of its classes on the host.
+        device_gains: ``(n_classes, n_age_bins)`` the gains on the device.
         tick_s: How often residents are ranked anew.
         copy_factor: Factor on the host rank of a block that the device holds too; 0 = such copies leave first.
         marginal: Whether a block comes to the host only if it outranks the one that would go.
     """
 
     packed: PackedModel
+    device_gains: npt.NDArray[np.float64]
     tick_s: float
     copy_factor: float = 1.0
     marginal: bool = True
@@ -79,13 +82,18 @@ class Hints:
 
 
 class LearnedCache:
-    """The live cache and its two shadows, LRU and the learned rule, over one trace.
+    """The live cache and its three shadows over one trace.
+
+    The shadows are ``plain``, LRU with eager stores as engines do by themselves; ``staged``, LRU with the stores of the
+    engine given; and ``learned``, which obeys what was learned with those stores. The live cache begins as ``plain``.
 
     Args:
         trace: The requests.
         config: The engine; its device and host are governed by the rules that are put in force here.
         costs: The cost model.
-        shadows: Whether the shadows run.
+        shadows: Whether the shadows run; without them the live cache has the stores of the engine given.
+        shadow_frac: Share of chains that the shadows see, with as large a share of the capacities.
+        seed: Draws those chains.
         window_rows: Newest rows whose features are kept.
         forget_s: How long an unused block is remembered.
         hints: What clients told.
@@ -102,6 +110,8 @@ class LearnedCache:
         costs: CostProfile,
         *,
         shadows: bool = True,
+        shadow_frac: float = 1.0,
+        seed: int = 0,
         window_rows: int = WINDOW_ROWS,
         forget_s: float = FORGET_S,
         hints: Hints | None = None,
@@ -120,11 +130,16 @@ class LearnedCache:
         self._rules: Rules = make_rules(self.trace, self.config, costs)
         self._none = np.zeros(0, np.int64)
         n = self.trace.n_requests
-        everything, nothing = np.ones(n, np.uint8), np.zeros(n, np.uint8)
-        self.live = self._learned_side(everything)
-        seen = everything if shadows else nothing
-        self.plain = self._plain_side(seen)
-        self.learned = self._learned_side(seen) if shadows else self.live._replace(takes=nothing)
+        everything = np.ones(n, np.uint8)
+        eager = self._rules._replace(store_mode=EAGER)
+        self.shadow_frac = shadow_frac
+        nothing = np.zeros(n, np.uint8)
+        seen = sampled_chains(self._stream, self.trace.n_blocks, shadow_frac, seed) if shadows else nothing
+        differs = seen if config.store_mode is not StoreMode.EAGER else nothing
+        self.live = self._ranked_side(1.0, everything, eager if shadows else self._rules)
+        self.plain = self._listed_side(shadow_frac, seen, eager)
+        self.staged = self._listed_side(shadow_frac, differs, self._rules)
+        self.learned = self._ranked_side(shadow_frac, seen, self._rules) if shadows else self.live._replace(takes=seen)
         self._clock = np.zeros(N_CLOCK, np.int64)
         self._wait_ns, self._finish_ns, self._running = (np.zeros(n, np.int64) for _ in range(3))
         self.position = 0
@@ -135,7 +150,8 @@ class LearnedCache:
         offsets = self._stream.offsets
         first = 0 if self.config.timing is Timing.SERVICE else start  # what runs since long may finish only now
         self.history = with_room(self.history, int(offsets[stop] - offsets[start]) + self._unfinished_blocks(first))
-        common = (self._stream, self.live, self.plain, self.learned, self.history, self._model, self._rules, self._none)
+        shadows = (self.plain, self.staged, self.learned)
+        common = (self._stream, self.live, shadows, self.history, self._model, self._none)
         if self.config.timing is Timing.SERVICE:
             state = (self._clock, self._wait_ns, self._finish_ns, self._running)
             run_learned_service(*common, *state, start, stop, stop == self.trace.n_requests)
@@ -163,32 +179,47 @@ class LearnedCache:
                 _put_in_force(state, tier, rules)
                 _kernels.reorder_all(state)
 
+    def store_live(self, mode: StoreMode) -> None:
+        """From now on the live cache stores in that mode."""
+        self.live = self.live._replace(rules=self._rules._replace(store_mode=STORE_CODES[mode]))
+
     def _unfinished_blocks(self, first: int) -> int:
         if self.config.timing is not Timing.SERVICE:
             return 0
         running = self._running[: int(self._clock[1])]
         return int((self._stream.offsets[running + 1] - self._stream.offsets[running]).sum())
 
-    def _plain_side(self, takes: npt.NDArray[np.uint8]) -> Side:
-        device, host, disk = make_tiers(self.trace, self.config, self.costs)
-        return self._side(device, host, disk, takes)
+    def _listed_side(self, frac: float, takes: npt.NDArray[np.uint8], rules: Rules) -> Side:
+        scaled = replace(
+            self.config,
+            device_blocks=self._scaled(self.config.device_blocks, frac),
+            host_blocks=self._scaled(self.config.host_blocks, frac),
+        )
+        return self._side(*make_tiers(self.trace, scaled, self.costs), takes, rules)
 
-    def _learned_side(self, takes: npt.NDArray[np.uint8]) -> Side:
-        _, _, disk = make_tiers(self.trace, self.config, self.costs)
-        device = self._learned_tier(self.config.device_blocks)
-        host = self._learned_tier(self.config.host_blocks) if self.config.host_blocks else tiers.empty_tier()
-        return self._side(device, host, disk, takes)
+    def _ranked_side(self, frac: float, takes: npt.NDArray[np.uint8], rules: Rules) -> Side:
+        disk = make_tiers(self.trace, self.config, self.costs)[2]
+        device = self._ranked_tier(self._scaled(self.config.device_blocks, frac))
+        host_blocks = self._scaled(self.config.host_blocks, frac)
+        host = self._ranked_tier(host_blocks) if host_blocks else tiers.empty_tier()
+        return self._side(device, host, disk, takes, rules)
 
-    def _learned_tier(self, blocks: int) -> TierState:
+    @staticmethod
+    def _scaled(blocks: int, frac: float) -> int:
+        return max(1, round(blocks * frac)) if blocks else 0
+
+    def _ranked_tier(self, blocks: int) -> TierState:
         """Both tiers count a block by the seconds that a hit on the host would save, so that their ranks compare."""
         context = tiers.tier_context(blocks, Tier.HOST, self.trace, self.costs)
         state = tiers.learned_tier(context, self.trace.n_blocks, self.history.shared)
         scan.place_blocks(self.trace, state.nodes)
         return state
 
-    def _side(self, device: TierState, host: TierState, disk: TierState, takes: npt.NDArray[np.uint8]) -> Side:
+    def _side(
+        self, device: TierState, host: TierState, disk: TierState, takes: npt.NDArray[np.uint8], rules: Rules
+    ) -> Side:
         out = np.zeros((self.trace.n_requests, columns.N_COLUMNS), np.int32)
-        return Side(device, host, disk, out, np.zeros(1, np.int64), takes)
+        return Side(device, host, disk, out, np.zeros(1, np.int64), takes, rules)
 
 
 def _put_in_force(state: TierState, tier: Tier, rules: HazardRules | None) -> None:
@@ -199,7 +230,8 @@ def _put_in_force(state: TierState, tier: Tier, rules: HazardRules | None) -> No
     state.params[_TICK_NS] = round(rules.tick_s * NS_PER_S)
     state.params[_COPY_FACTOR] = rules.copy_factor if tier is Tier.HOST else 1.0
     state.params[_EDGES : _EDGES + N_EDGES] = rules.packed.edges_ns
-    state.floats[_GAINS : _GAINS + rules.packed.gains.size] = rules.packed.gains.ravel()
+    gains = rules.packed.gains if tier is Tier.HOST else rules.device_gains
+    state.floats[_GAINS : _GAINS + gains.size] = gains.ravel()
 
 
 def _history_of(trace: Trace, window_rows: int, forget_s: float, hints: Hints) -> History:

@@ -40,6 +40,7 @@ class Side(NamedTuple):
         out: ``(n_requests, N_COLUMNS)`` int32 result.
         reserved: ``(1,)`` int64 blocks of running requests that no resident holds.
         takes: ``(n_requests,)`` uint8: whether it sees a request.
+        rules: Engine semantics and costs; sides may differ in their store mode.
     """
 
     device: TierState
@@ -48,24 +49,29 @@ class Side(NamedTuple):
     out: npt.NDArray[np.int32]
     reserved: npt.NDArray[np.int64]
     takes: npt.NDArray[np.uint8]
+    rules: Rules
+
+
+Shadows = tuple[Side, Side, Side]
 
 
 @_compiled
-def _idle(
-    stream: Stream, side: Side, r: int, now_ns: int, reserved: int, rules: Rules, none: npt.NDArray[np.int64]
-) -> None:
-    become_idle(stream, r, now_ns, reserved, side.device, side.host, side.disk, rules, none, side.out)
+def _idle(stream: Stream, side: Side, r: int, now_ns: int, reserved: int, none: npt.NDArray[np.int64]) -> None:
+    become_idle(stream, r, now_ns, reserved, side.device, side.host, side.disk, side.rules, none, side.out)
+
+
+@_compiled
+def _look(stream: Stream, side: Side, r: int) -> None:
+    lookup(stream, r, side.device, side.host, side.disk, side.rules, side.out)
 
 
 @_kernels.entry
 def run_learned_instant(
     stream: Stream,
     live: Side,
-    plain: Side,
-    learned: Side,
+    shadows: Shadows,
     history: History,
     model: ModelArrays,
-    rules: Rules,
     none: npt.NDArray[np.int64],
     start: int,
     stop: int,
@@ -75,34 +81,30 @@ def run_learned_instant(
     Args:
         stream: The trace's columns.
         live: The cache that counts.
-        plain: Shadow under LRU.
-        learned: Shadow under the learned policy.
+        shadows: What other policies would have made of it.
         history: The blocks' past, with room for as many rows as there are accesses.
         model: The reuse model in force.
-        rules: Engine semantics and costs.
         none: ``(0,)``; a learned policy does not know the future.
         start: First request.
         stop: One past the last request.
     """
     for r in range(start, stop):
         now_ns = stream.arrival_ns[r]
-        lookup(stream, r, live.device, live.host, live.disk, rules, live.out)
-        if plain.takes[r]:
-            lookup(stream, r, plain.device, plain.host, plain.disk, rules, plain.out)
-        if learned.takes[r]:
-            lookup(stream, r, learned.device, learned.host, learned.disk, rules, learned.out)
+        _look(stream, live, r)
+        for shadow in shadows:
+            if shadow.takes[r]:
+                _look(stream, shadow, r)
         _observe(history, model, stream.ids, stream.offsets, r, now_ns, now_ns)
-        _idle(stream, live, r, now_ns, _as_int64(0), rules, none)
-        if plain.takes[r]:
-            _idle(stream, plain, r, now_ns, _as_int64(0), rules, none)
-        if learned.takes[r]:
-            _idle(stream, learned, r, now_ns, _as_int64(0), rules, none)
+        _idle(stream, live, r, now_ns, _as_int64(0), none)
+        for shadow in shadows:
+            if shadow.takes[r]:
+                _idle(stream, shadow, r, now_ns, _as_int64(0), none)
 
 
 @_compiled
-def _begin(stream: Stream, side: Side, r: int, now_ns: int, rules: Rules, none: npt.NDArray[np.int64]) -> None:
+def _begin(stream: Stream, side: Side, r: int, now_ns: int, none: npt.NDArray[np.int64]) -> None:
     """A request starts: what it finds, and the room that it takes."""
-    lookup(stream, r, side.device, side.host, side.disk, rules, side.out)
+    _look(stream, side, r)
     side.reserved[0] += pin(stream, r, side.device)
     set_context(side.device, now_ns, r)
     if side.host.ints[CAPACITY] > 0:
@@ -110,15 +112,15 @@ def _begin(stream: Stream, side: Side, r: int, now_ns: int, rules: Rules, none: 
     if side.disk.ints[CAPACITY] > 0:
         set_context(side.disk, now_ns, r)
     since = side.host.ints[SEQUENCE]
-    shrink_device(side.device, side.host, side.reserved[0], r, rules, none, side.out)
+    shrink_device(side.device, side.host, side.reserved[0], r, side.rules, none, side.out)
     shrink_host(side.host, side.disk, r, since, none, side.out)
 
 
 @_compiled
-def _end(stream: Stream, side: Side, r: int, now_ns: int, rules: Rules, none: npt.NDArray[np.int64]) -> int:
+def _end(stream: Stream, side: Side, r: int, now_ns: int, none: npt.NDArray[np.int64]) -> int:
     """A request finishes: its blocks become idle; returns how many no request holds any more."""
     idle, homeless = unpin(stream, r, side.device)
-    _idle(stream, side, r, now_ns, side.reserved[0] - homeless, rules, none)
+    _idle(stream, side, r, now_ns, side.reserved[0] - homeless, none)
     side.reserved[0] += still_homeless(stream, r, side.device) - homeless
     return idle
 
@@ -127,11 +129,9 @@ def _end(stream: Stream, side: Side, r: int, now_ns: int, rules: Rules, none: np
 def _finish_next(
     stream: Stream,
     live: Side,
-    plain: Side,
-    learned: Side,
+    shadows: Shadows,
     history: History,
     model: ModelArrays,
-    rules: Rules,
     none: npt.NDArray[np.int64],
     clock: npt.NDArray[np.int64],
     finish_ns: npt.NDArray[np.int64],
@@ -142,22 +142,19 @@ def _finish_next(
     clock[C_RUNNING] -= 1
     now_ns = finish_ns[done]
     _observe(history, model, stream.ids, stream.offsets, done, history.requests[done, R_START_NS], now_ns)
-    clock[C_BUSY] -= _end(stream, live, done, now_ns, rules, none)
-    if plain.takes[done]:
-        _end(stream, plain, done, now_ns, rules, none)
-    if learned.takes[done]:
-        _end(stream, learned, done, now_ns, rules, none)
+    clock[C_BUSY] -= _end(stream, live, done, now_ns, none)
+    for shadow in shadows:
+        if shadow.takes[done]:
+            _end(stream, shadow, done, now_ns, none)
 
 
 @_kernels.entry
 def run_learned_service(
     stream: Stream,
     live: Side,
-    plain: Side,
-    learned: Side,
+    shadows: Shadows,
     history: History,
     model: ModelArrays,
-    rules: Rules,
     none: npt.NDArray[np.int64],
     clock: npt.NDArray[np.int64],
     wait_ns: npt.NDArray[np.int64],
@@ -172,11 +169,9 @@ def run_learned_service(
     Args:
         stream: The trace's columns.
         live: The cache that counts; its hits say how long a request runs.
-        plain: Shadow under LRU.
-        learned: Shadow under the learned policy.
+        shadows: What other policies would have made of it.
         history: The blocks' past, with room for the rows of all that may finish.
         model: The reuse model in force.
-        rules: Engine semantics and costs.
         none: ``(0,)``.
         clock: ``(N_CLOCK,)`` int64, carried from call to call.
         wait_ns: ``(n_requests,)`` int64 result: time from arrival to start.
@@ -192,20 +187,19 @@ def run_learned_service(
         needed = busy_after(stream, r, live.device, clock[C_BUSY])
         while clock[C_RUNNING] > 0 and (finish_ns[running[0]] <= clock[C_NOW_NS] or needed > capacity):
             clock[C_NOW_NS] = max(clock[C_NOW_NS], finish_ns[running[0]])
-            _finish_next(stream, live, plain, learned, history, model, rules, none, clock, finish_ns, running)
+            _finish_next(stream, live, shadows, history, model, none, clock, finish_ns, running)
             needed = busy_after(stream, r, live.device, clock[C_BUSY])
         now_ns = clock[C_NOW_NS]
         wait_ns[r] = now_ns - stream.arrival_ns[r]
         live.out[r, OVERSIZED] = needed > capacity
         clock[C_BUSY] = needed
         history.requests[r, R_START_NS] = now_ns
-        _begin(stream, live, r, now_ns, rules, none)
-        if plain.takes[r]:
-            _begin(stream, plain, r, now_ns, rules, none)
-        if learned.takes[r]:
-            _begin(stream, learned, r, now_ns, rules, none)
-        finish_ns[r] = now_ns + service_ns(stream, r, rules, live.out)
+        _begin(stream, live, r, now_ns, none)
+        for shadow in shadows:
+            if shadow.takes[r]:
+                _begin(stream, shadow, r, now_ns, none)
+        finish_ns[r] = now_ns + service_ns(stream, r, live.rules, live.out)
         push(finish_ns, running, clock[C_RUNNING], r)
         clock[C_RUNNING] += 1
     while to_the_end and clock[C_RUNNING] > 0:
-        _finish_next(stream, live, plain, learned, history, model, rules, none, clock, finish_ns, running)
+        _finish_next(stream, live, shadows, history, model, none, clock, finish_ns, running)

@@ -274,7 +274,8 @@ def become_idle(
     since = host.ints[SEQUENCE]
     if next_use_of.shape[0] > 0:
         for i in range(lo, hi):
-            next_use_of[stream.ids[i]] = stream.next_use[i]
+            # A request that began earlier may finish later, and knows of an earlier next use, which has been.
+            next_use_of[stream.ids[i]] = max(next_use_of[stream.ids[i]], stream.next_use[i])
     set_context(device, now_ns, r)
     _refresh(device, stream.ids, lo, hi, _as_int64(1), next_use_of, np.bool_(True))
     if host.ints[CAPACITY] > 0:

@@ -16,7 +16,7 @@ from autotune.sim.loop import EAGER, EXCLUSIVE, LAZY, Rules
 from autotune.sim.result import CacheResult
 from autotune.sim.stream import chunk_parents
 
-_STORE_CODES = {StoreMode.EAGER: EAGER, StoreMode.LAZY: LAZY, StoreMode.EXCLUSIVE: EXCLUSIVE}
+STORE_CODES = {StoreMode.EAGER: EAGER, StoreMode.LAZY: LAZY, StoreMode.EXCLUSIVE: EXCLUSIVE}
 
 
 def make_result(
@@ -63,7 +63,7 @@ def make_tiers(trace: Trace, config: CacheConfig, costs: CostProfile) -> tuple[T
 def make_rules(trace: Trace, config: CacheConfig, costs: CostProfile) -> Rules:
     """Engine semantics and cost coefficients in the types that the loop was compiled for."""
     return Rules(
-        store_mode=_STORE_CODES[config.store_mode],
+        store_mode=STORE_CODES[config.store_mode],
         chunk_blocks=config.chunk_blocks,
         min_load_blocks=config.min_load_blocks,
         check_break_even=config.check_break_even,

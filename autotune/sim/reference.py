@@ -182,7 +182,9 @@ class ReferenceCache:
         self._round += 1
         if self._config.is_clairvoyant:
             low, high = self._trace.block_offsets[r], self._trace.block_offsets[r + 1]
-            self._next_use.update(zip(self._blocks(r), self._stream.next_use[low:high].tolist(), strict=True))
+            for block, use in zip(self._blocks(r), self._stream.next_use[low:high].tolist(), strict=True):
+                # A request that began earlier may finish later, and knows of an earlier next use, which has been.
+                self._next_use[block] = max(self._next_use.get(block, 0), use)
         blocks = self._blocks(r)
         self._refresh(self._device, blocks, now_ns, r, 1, may_insert=True)
         if self._host:

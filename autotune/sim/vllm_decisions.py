@@ -82,7 +82,7 @@ def vllm_decisions(trace: Trace, config: CacheConfig, costs: CostProfile) -> Vll
     Raises:
         AutotuneError: the engine has other semantics, or the trace or a policy cannot be simulated.
     """
-    return _decisions(run_vllm(trace, config, costs, log=True))
+    return decisions_of(run_vllm(trace, config, costs, log=True))
 
 
 def vllm_decisions_plainly(trace: Trace, config: CacheConfig, costs: CostProfile) -> VllmDecisions:
@@ -91,10 +91,11 @@ def vllm_decisions_plainly(trace: Trace, config: CacheConfig, costs: CostProfile
     Raises:
         AutotuneError: as for :func:`vllm_decisions`.
     """
-    return _decisions(run_vllm_plainly(trace, config, costs))
+    return decisions_of(run_vllm_plainly(trace, config, costs))
 
 
-def _decisions(run: VllmRun) -> VllmDecisions:
+def decisions_of(run: VllmRun) -> VllmDecisions:
+    """The decisions of a run that noted all of them."""
     result, chunk_blocks = run.result, run.result.config.chunk_blocks
     chunks = _chunks_of(result.trace, chunk_blocks)
     fates = _fates_by_chunk(run, chunks)

@@ -236,8 +236,12 @@ def _new_leaf(s: TierState, b: int) -> int:
     if parent < 0:
         return as_int64(-1)
     s.nodes[parent, CHILDREN] -= 1
-    waits = s.nodes[parent, WHERE] == _RESIDENT and s.nodes[parent, SLOT] < 0 and evictable(s, parent)
-    return parent if waits else as_int64(-1)
+    if s.nodes[parent, WHERE] != _RESIDENT or s.nodes[parent, SLOT] >= 0 or not evictable(s, parent):
+        return as_int64(-1)
+    if s.ints[KIND] == codes.CLASS_HAZARD and leaf_only(s):
+        # Its key may be that of an earlier tick, for only what is in the heap is ranked when a tick begins.
+        s.keys[parent, KEY] = hazard.key_of(s, parent, _value_term(s, parent))
+    return parent
 
 
 @compiled

@@ -1,0 +1,175 @@
+"""The compiled cache of the learned rule gives what the plain one gives: counts, and residents block by block."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from autotune.core.costs import CostProfile
+from autotune.core.reuse import ReuseModel, gain_table, pack
+from autotune.core.state import WHERE
+from autotune.core.trace import Trace
+from autotune.core.types import StoreMode, Tier, Timing
+from autotune.sim.config import CacheConfig
+from autotune.sim.learned import HazardRules, Hints, LearnedCache
+from autotune.sim.learned_reference import LearnedReference
+from autotune.sim.prepare import make_result
+from autotune.sim.result import CacheResult
+from autotune.sim.stream import without_partial_blocks
+from autotune.testing.reuse import example_reuse_model, reuse_models
+from autotune.testing.streams import cost_profiles, make_costs, traces
+
+COLUMNS = [field.name for field in fields(CacheResult) if field.name not in ("trace", "config", "costs")]
+
+
+@st.composite
+def learned_configs(draw: st.DrawFn) -> CacheConfig:
+    """Engines in every mode, with few blocks."""
+    host = draw(st.just(0) | st.integers(1, 12))
+    return CacheConfig(
+        device_blocks=draw(st.integers(1, 10)),
+        host_blocks=host,
+        disk_blocks=draw(st.just(0) | st.integers(1, 15)) if host else 0,
+        store_mode=draw(st.sampled_from(StoreMode)),
+        timing=draw(st.sampled_from(Timing)),
+        itl_s=draw(st.sampled_from([0.0, 0.008, 1.0])),
+        full_blocks=draw(st.booleans()),
+        min_load_blocks=draw(st.integers(0, 2)),
+        check_break_even=draw(st.booleans()),
+    )
+
+
+@st.composite
+def hazard_rules(draw: st.DrawFn) -> HazardRules:
+    """Rules with any model, ticks shorter and longer than the gaps of the streams, and any factor on copies."""
+    return rules_of(
+        draw(st.just(example_reuse_model()) | reuse_models()),
+        draw(st.sampled_from([0.0, 2.0, 60.0])),
+        tick_s=draw(st.sampled_from([0.25, 2.0, 1e4])),
+        copy_factor=draw(st.sampled_from([0.0, 0.3, 1.0])),
+        marginal=draw(st.booleans()),
+    )
+
+
+def rules_of(
+    model: ReuseModel, device_age_s: float, tick_s: float, copy_factor: float, *, marginal: bool = True
+) -> HazardRules:
+    """The rules of a model; on the device every reuse counts."""
+    return HazardRules(
+        packed=pack(model, device_age_s),
+        device_gains=gain_table(model, 0.0),
+        tick_s=tick_s,
+        copy_factor=copy_factor,
+        marginal=marginal,
+    )
+
+
+def all_hints(trace: Trace, rng: np.random.Generator) -> Hints:
+    """Some hint for some requests."""
+    n = trace.n_requests
+    return Hints(rng.integers(-1, 2, n), rng.choice([-1.0, 0.5, 30.0], n), rng.integers(-1, 4, n))
+
+
+def both(
+    trace: Trace,
+    config: CacheConfig,
+    costs: CostProfile,
+    rules: HazardRules,
+    forget_s: float = 1e6,
+    hints: Hints | None = None,
+) -> tuple[LearnedCache, LearnedReference]:
+    """The compiled cache and the plain one, neither of them run yet, under the same rules."""
+    compiled = LearnedCache(trace, config, costs, shadows=False, forget_s=forget_s, hints=hints)
+    compiled.know(rules.packed)
+    compiled.obey(compiled.live, rules)
+    seen = without_partial_blocks(trace) if config.full_blocks else trace
+    return compiled, LearnedReference(seen, config, costs, rules, forget_s, hints)
+
+
+def assert_equal(compiled: LearnedCache, plain: LearnedReference) -> None:
+    """All columns are the same, and so is what lies on each tier."""
+    one = compiled.result()
+    other = make_result(compiled.trace, compiled.config, compiled.costs, plain.out, plain.wait_ns)
+    for name in COLUMNS:
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
+    n = compiled.trace.n_blocks
+    for tier, state in ((Tier.DEVICE, compiled.live.device), (Tier.HOST, compiled.live.host)):
+        found = set(np.flatnonzero(state.nodes[:n, WHERE] == 1).tolist()) if len(state.nodes) else set()
+        assert found == plain.residents(tier), tier
+
+
+@settings(max_examples=80)
+@given(trace=traces(), costs=cost_profiles(), config=learned_configs(), rules=hazard_rules(), seed=st.integers(0, 99))
+def test_columns_and_residents_are_equal(
+    trace: Trace, costs: CostProfile, config: CacheConfig, rules: HazardRules, seed: int
+) -> None:
+    """Every count of every request and the residents at the end are the same, whatever model, mode and timing."""
+    hints = all_hints(trace, np.random.default_rng(seed))
+    compiled, plain = both(trace, config, costs, rules, [1e6, 5.0][seed % 2], hints)
+    compiled.run(trace.n_requests)
+    plain.run()
+    assert_equal(compiled, plain)
+
+
+@settings(max_examples=40)
+@given(trace=traces(), config=learned_configs(), rules=hazard_rules())
+def test_residents_are_equal_after_every_request(trace: Trace, config: CacheConfig, rules: HazardRules) -> None:
+    """Under instant timing the same blocks lie on each tier after every single request, so that the same ones left."""
+    config = replace(config, timing=Timing.INSTANT)
+    compiled, plain = both(trace, config, make_costs(), rules)
+    for n, _ in enumerate(plain.steps()):
+        compiled.run(n + 1)
+        assert_equal_so_far(compiled, plain, n + 1)
+
+
+def assert_equal_so_far(compiled: LearnedCache, plain: LearnedReference, n: int) -> None:
+    """The counts of the first ``n`` requests and the residents are the same."""
+    np.testing.assert_array_equal(compiled.live.out[:n], plain.out[:n])
+    for tier, state in ((Tier.DEVICE, compiled.live.device), (Tier.HOST, compiled.live.host)):
+        where = state.nodes[: compiled.trace.n_blocks, WHERE] if len(state.nodes) else np.zeros(0)
+        assert set(np.flatnonzero(where == 1).tolist()) == plain.residents(tier), tier
+
+
+@settings(max_examples=40)
+@given(trace=traces(), config=learned_configs(), first=hazard_rules(), second=hazard_rules())
+def test_another_model_in_the_middle_is_obeyed_alike(
+    trace: Trace, config: CacheConfig, first: HazardRules, second: HazardRules
+) -> None:
+    """What is remembered is classified anew, and every block gets its rank by the new rules at the same moment."""
+    config = replace(config, timing=Timing.INSTANT)
+    compiled, plain = both(trace, config, make_costs(), first)
+    half = trace.n_requests // 2
+    compiled.run(half)
+    steps = plain.steps()
+    for _ in range(half):
+        next(steps)
+    compiled.know(second.packed)
+    compiled.obey(compiled.live, second)
+    plain.obey(second, int(compiled.trace.arrival_s[half - 1] * 1e9) if half else 0)
+    compiled.run(trace.n_requests)
+    for _ in steps:
+        pass
+    assert_equal(compiled, plain)
+
+
+@pytest.fixture
+def example() -> ReuseModel:
+    """A small model."""
+    return example_reuse_model()
+
+
+@pytest.mark.parametrize("timing", Timing)
+@pytest.mark.parametrize("mode", StoreMode)
+def test_the_bundled_trace_is_decided_alike(example: ReuseModel, mode: StoreMode, timing: Timing) -> None:
+    """On a production trace, in every mode and under both timings, hits, stores and evictions are the same."""
+    trace = Trace.open("sample:conversation").slice(0, 900)
+    config = CacheConfig(4_000 if timing is Timing.SERVICE else 500, 2_000, store_mode=mode, timing=timing)
+    compiled, plain = both(trace, config, make_costs(), rules_of(example, 20.0, 10.0, 0.3))
+    compiled.run(trace.n_requests)
+    plain.run()
+    assert_equal(compiled, plain)
+    assert compiled.result().evicted_host.sum() > 500

@@ -23,7 +23,7 @@ ENGINE_LOCKS := tests/engines/vllm/env
 GATES := lint format-check types layers docs-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-vllm demo-active test test-transformers test-slow fuzz bench vllm-env vllm-sources engine-parsers gates $(GATES) format docs clean distclean
+.PHONY: help demo demo-vllm demo-active test test-transformers test-browser test-slow fuzz bench vllm-env vllm-sources engine-parsers gates $(GATES) format docs clean distclean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -54,6 +54,16 @@ endef
 
 test: $(VENV)/.stamp-dev $(VLLM_BUILT) ## all tests but the long ones; says what was left out
 	$(call both)
+
+# Without a browser these tests fail; where apt-get may install one, it does.
+test-browser: $(VENV)/.stamp-dev ## the sidecar's page in headless Chromium, which is installed where apt-get may
+	@{ command -v chromium && command -v chromedriver; } >/dev/null || { \
+	    echo "installing chromium and chromium-driver by apt-get"; \
+	    sudo=$$([ "$$(id -u)" -eq 0 ] || echo sudo); \
+	    { $$sudo apt-get update -qq && $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
+	        --no-install-recommends chromium chromium-driver; } >/dev/null; } || \
+	    echo "chromium could not be installed; the tests will say so" >&2
+	$(PYTEST) -m browser tests/daemon $(PYTEST_ARGS)
 
 test-slow: $(VENV)/.stamp-dev $(VLLM_BUILT) ## tests that take minutes each
 	$(call both,slow)
@@ -110,15 +120,15 @@ docs: $(VENV)/.stamp-dev ## write what is generated: settings, schema, reference
 
 clean: ## remove results, builds and caches; the installation stays
 	rm -rf $(OUT) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .benchmarks
-	find autotune policies configs tests docs -name __pycache__ -type d -prune -exec rm -rf {} +
+	find autotune policies collectors configs tests docs -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean ## remove the installation too
 	rm -rf $(VENV) $(VLLM_VENV) $(VLLM_SOURCES) $(TRANSFORMERS_VERSIONS) .venv-parsers
 
 # The test tools include what the demo needs, so either stamp satisfies the demo.
 $(VENV)/.stamp-dev: pyproject.toml | $(BIN)/python
-	@echo "installing kv-autotune[tuner,dev] into $(VENV)"
-	@$(PIP) -e '.[tuner,dev]'
+	@echo "installing kv-autotune[tuner,sidecar,dev] into $(VENV)"
+	@$(PIP) -e '.[tuner,sidecar,dev]'
 	@touch $(VENV)/.stamp-tuner $@
 
 $(VENV)/.stamp-tuner: pyproject.toml | $(BIN)/python

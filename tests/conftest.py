@@ -16,7 +16,7 @@ settings.register_profile("tests", deadline=None, derandomize="CI" in os.environ
 settings.register_profile("fuzz", deadline=None, derandomize=False, max_examples=2_000)
 settings.load_profile("tests")
 
-_OWN_TARGET = {"slow": "make test-slow", "fuzz": "make fuzz", "benchmark": "make bench"}
+_OWN_TARGET = {"slow": "make test-slow", "fuzz": "make fuzz", "benchmark": "make bench", "browser": "make test-browser"}
 # 'make test' names the environment in which it runs the tests of engines after these.
 _WHERE_ENGINES_ARE = (
     f"run next, in {os.environ['ENGINE_TESTS_NEXT']}"

@@ -21,9 +21,10 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = {
     "autotune": ROOT / "autotune",
     "autotune_policies": ROOT / "policies/autotune_policies",
+    "autotune_collectors": ROOT / "collectors/autotune_collectors",
     "autotune_configs": ROOT / "configs/autotune_configs",
 }
-SOURCES = ("pyproject.toml", "README.md", "LICENSE", "NOTICE", "autotune", "policies", "configs")
+SOURCES = ("pyproject.toml", "README.md", "LICENSE", "NOTICE", "autotune", "policies", "collectors", "configs")
 # What a build or a run leaves behind in a source tree.
 LEFTOVERS = shutil.ignore_patterns("__pycache__", "*.py[co]", "*.nb[ci]", "build", "dist", "*.egg-info", ".*")
 
@@ -31,6 +32,7 @@ LEFTOVERS = shutil.ignore_patterns("__pycache__", "*.py[co]", "*.nb[ci]", "build
 NEEDED_DATA = (
     "autotune/py.typed",
     "autotune_configs/default.yaml",
+    "autotune_configs/engines/metrics/vllm.yaml",
     "autotune_configs/hardware/h100-sxm.yaml",
     "autotune_configs/models/llama-3.1-8b.yaml",
     "autotune_configs/schema/policy-v1.json",

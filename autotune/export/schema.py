@@ -7,17 +7,17 @@ from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter
 
-from autotune.core.policy import LruDocument, RankDocument
+from autotune.core.policy import ClassHazardDocument, LruDocument, RankDocument
 
 SCHEMA_URL = "https://json-schema.org/draft/2020-12/schema"
 
 
 def policy_schema() -> dict[str, Any]:
     """The schema of ``kv-autotune/policy/v1``; rules that tie several values together are the reader's alone."""
-    document: Any = Annotated[LruDocument | RankDocument, Field(discriminator="kind")]
+    document: Any = Annotated[LruDocument | RankDocument | ClassHazardDocument, Field(discriminator="kind")]
     schema = TypeAdapter(document).json_schema(by_alias=True, mode="validation")
-    for name in (LruDocument.__name__, RankDocument.__name__):
-        definition = schema["$defs"][name]
+    for kind in (LruDocument, RankDocument, ClassHazardDocument):
+        definition = schema["$defs"][kind.__name__]
         definition["required"] = sorted({*definition["required"], "schema", "kind"})
     return {"$schema": SCHEMA_URL, "title": "kv-autotune policy, version 1", **schema}
 

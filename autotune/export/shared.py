@@ -11,6 +11,9 @@ from autotune.core.types import Admission, StoreMode
 from autotune.core.units import GIB
 from autotune.export.renderer import ExportRequest, Flavor
 
+RULES = {"rank": "rank rule", "class_hazard": "learned rule"}
+"""What a tier's policy is called where an engine does not have it; LRU they all have."""
+
 
 def confirmed(document: PolicyDocument) -> PolicyDocument:
     """The document itself.
@@ -161,8 +164,8 @@ def no_rules(document: PolicyDocument, engine: str) -> Iterator[str]:
     for name, rule in (("device", document.tiers.device), ("host", document.tiers.host)):
         if rule is None:
             continue
-        if rule.policy == "rank":
-            yield f"not expressed: the rank rule of the {name}; {engine} evicts there in order of last use"
+        if rule.policy in RULES:
+            yield f"not expressed: the {RULES[rule.policy]} of the {name}; {engine} evicts there in order of last use"
         if rule.admission is Admission.MARGINAL or (name == "device" and rule.admission is not Admission.ALL):
             yield f"not expressed: admission '{rule.admission}' on the {name}; every block comes in"
 

@@ -11,6 +11,7 @@ from autotune.core.policy import PolicyDocument, StoredTier
 from autotune.core.types import Admission, StoreMode
 from autotune.core.units import GIB
 from autotune.export.renderer import ExportRequest, Flavor
+from autotune.export.shared import RULES
 
 TESTED_VERSIONS = "0.24 to 0.33"
 CHUNK_VERSION = "0.26"  # blocks_per_chunk came with it; block_size is older
@@ -58,10 +59,13 @@ def _left_out_by_plugin(request: ExportRequest, host: StoredTier) -> Iterator[st
 
 
 def _left_out_by_stock(document: PolicyDocument, host: StoredTier) -> Iterator[str]:
-    if host.policy == "rank":
-        yield "not expressed: the rank rule of the host; vLLM's own LRU evicts there"
-    if document.tiers.device.policy == "rank":
-        yield "not expressed: the rank rule of the device; vLLM evicts there in order of last use"
+    if host.policy in RULES:
+        yield f"not expressed: the {RULES[host.policy]} of the host; vLLM's own LRU evicts there"
+    if document.tiers.device.policy in RULES:
+        yield (
+            f"not expressed: the {RULES[document.tiers.device.policy]} of the device; "
+            "vLLM evicts there in order of last use"
+        )
     if host.admission is Admission.MARGINAL:
         yield "not expressed: admission 'marginal' on the host; every block is stored"
     if host.admission is Admission.TWO_HIT:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from autotune.core import registry
+from autotune.core.decide.features import MEANINGS
 from autotune.search.objectives.constraints import CONSTRAINTS
 
 ROOT = Path(__file__).parents[2]
@@ -67,3 +68,9 @@ def test_every_policy_has_a_row() -> None:
     """The table of policies names every registered one."""
     rows = re.findall(r"^\|[^|]*\| `(\w+)` \|", text_of("policies/README.md"), re.MULTILINE)
     assert set(rows) == set(registry.names(registry.POLICIES))
+
+
+def test_every_feature_has_a_row_with_its_meaning() -> None:
+    """The table of features is that of the code, word by word."""
+    rows = re.findall(r"^\| `([^`]+)` \| (.+) \|$", section("docs/learned-policy.md", "Features"), re.MULTILINE)
+    assert dict(rows) == MEANINGS

@@ -113,6 +113,12 @@ class AutotuneCachePolicy(RankCachePolicy):
                         "kv-autotune: admission '%s' needs AutotuneOffloadingSpec; here every chunk is stored",
                         rules.admission.value,
                     )
+                if rules.learned is not None:
+                    logger.warning(
+                        "kv-autotune: a learned policy needs AutotuneOffloadingSpec and AutotuneConnector; here the "
+                        "host is ordered by LRU"
+                    )
+                    rules = rules.without_learning()
                 index.begin_swap(rules)
             index.advance_swap(_RERANKED_PER_CALL)
         except Exception as fault:

@@ -11,6 +11,8 @@ manager's records, the **lazy store** (:mod:`autotune_policies.engines.vllm.lazy
 - ``device_rules``: ``device.DeviceRules`` in force, ``None`` = the device's own order.
 - ``counters``: ``metrics.PolicyCounters``; ``loads_refused``, ``lazy_stores`` and ``fallbacks`` are counted there.
 - ``note_full_attention(group_ids)``: which groups have full attention; told once at the start.
+- ``note_device(n_chunks, find_block)``: how many chunks the device holds, and who knows which; told with the pool.
+- ``past``: ``RunHistory`` of the chunks, ``None`` = nothing is remembered; the device's order asks it for runs.
 - ``note_load_refused(keys, reason)``: a run that the host holds is computed again.
 - ``note_ended(request_id, FinishedRequest)``: a request has ended; before the manager's own ``on_request_finished``.
 - ``note_idle(context, prefix, end_tokens)``: what is offered under this context next is nobody's use, but idle on the

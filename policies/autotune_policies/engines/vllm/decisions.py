@@ -7,6 +7,7 @@ from typing import Any
 
 from vllm.logger import init_logger
 
+from autotune.core.clock import monotonic_ns
 from autotune.core.errors import ConfigError
 from autotune.core.types import StoreMode
 from autotune_policies.engines.live.rules import HostRules
@@ -17,6 +18,7 @@ from autotune_policies.engines.vllm.layout import Layout, LayoutGroup
 from autotune_policies.engines.vllm.lazy import LazyLimits, LazyStore
 from autotune_policies.engines.vllm.link import LinkEstimate, LinkSpeed, refusal
 from autotune_policies.engines.vllm.metrics import LoadRefusal, PolicyCounters
+from autotune_policies.engines.vllm.prefills import PrefillTimes
 from autotune_policies.engines.vllm.seams import Feature
 
 _log = init_logger("vllm.kv_autotune")
@@ -46,7 +48,9 @@ class SchedulerPart:
         self._device: DeviceKeep | None = None
         # Under tiering the policy sits in the host pool that vLLM's manager has in front of its slower tiers.
         self._manager = getattr(side.manager, "primary_tier", side.manager)
-        self._found: dict[str, tuple[int, int]] = {}
+        self._found: dict[str, tuple[int, int, int]] = {}
+        self._told_bad_hints = False
+        self._prefills = PrefillTimes()
         self.counters: PolicyCounters = getattr(self._manager, "counters", None) or PolicyCounters()
         self._tell("note_full_attention", [group.group_id for group in self._layout.groups if group.full_attention])
 
@@ -63,6 +67,9 @@ class SchedulerPart:
     def bind_pool(self, pool: Any) -> None:
         """The device's block pool."""
         self._pool = pool
+        held = getattr(pool, "cached_block_hash_to_block", None)
+        find = getattr(held, "get_one_block", None)
+        self._tell("note_device", pool.num_gpu_blocks // self._layout.blocks_per_chunk, find)
         self.follow_policy()
 
     # The policy in force
@@ -102,10 +109,11 @@ class SchedulerPart:
         status.max_offload_tokens = 0 if self._stores_lazily else _asked_limit(status.req)
 
     def _choose_device_order(self) -> None:
+        past = getattr(self._manager, "past", None)
         if self._device is not None:
-            self._device.obey(self._device_rules)
+            self._device.obey(self._device_rules, past)
         elif self._device_rules is not None and _is_on(Feature.DEVICE_KEEP):
-            self._device = DeviceKeep(self._pool, self._device_rules, self._layout, 2 * self._step_blocks)
+            self._device = DeviceKeep(self._pool, self._device_rules, self._layout, 2 * self._step_blocks, past=past)
 
     # Requests
 
@@ -117,7 +125,14 @@ class SchedulerPart:
     def request_finished(self, request: Any, block_ids: tuple[list[int], ...]) -> None:
         """A request has ended."""
         self._refused.discard(request.request_id)
-        self._tell("note_ended", request.request_id, self._what_it_did(request))
+        ended = self._what_it_did(request)
+        if ended.hints.ignored and not self._told_bad_hints:
+            self._told_bad_hints = True
+            _log.warning(
+                "kv-autotune: hints that cannot be used are ignored (%s); see docs/hints.md. This is said once.",
+                ", ".join(ended.hints.ignored),
+            )
+        self._tell("note_ended", request.request_id, ended)
         blocks = self._blocks_of(request, block_ids)
         if self._stores_lazily and self._lazy is not None:
             self._lazy.note_finished(blocks, self._storable_tokens(request))
@@ -140,18 +155,22 @@ class SchedulerPart:
 
     def note_lookup(self, request: Any, computed_tokens: int, loaded_tokens: int) -> None:
         """What a request found when it was first scheduled; after a preemption it finds its own blocks."""
-        self._found.setdefault(request.request_id, (computed_tokens, loaded_tokens))
+        self._found.setdefault(request.request_id, (computed_tokens, loaded_tokens, monotonic_ns()))
 
     def _what_it_did(self, request: Any) -> FinishedRequest:
         group, place = self._first_full_attention()
         status = self._side._req_status.get(request.request_id)
         keys = [] if status is None else status.group_states[place].offload_keys
-        computed, loaded = self._found.pop(request.request_id, (0, 0))
+        computed, loaded, start_ns = self._found.pop(request.request_id, (0, 0, 0))
         n_keys = request.num_prompt_tokens // group.chunk_tokens
         on_device = computed // group.chunk_tokens
-        return finished_request(
-            request, keys[:n_keys], on_device, (computed + loaded) // group.chunk_tokens - on_device
-        )
+        on_host = (computed + loaded) // group.chunk_tokens - on_device
+        prefill_s = self._prefills.take(request)
+        return finished_request(request, keys[:n_keys], on_device, on_host, prefill_s, start_ns, keys[n_keys:])
+
+    def _request_of(self, req_id: str) -> Any:
+        status = self._side._req_status.get(req_id)
+        return None if status is None else status.req
 
     def _first_full_attention(self) -> tuple[LayoutGroup, int]:
         """The group whose chunks stand for a request, and its place; a model without full attention has any."""
@@ -204,6 +223,7 @@ class SchedulerPart:
 
     def add_stores(self, scheduler_output: Any, meta: Any) -> None:
         """Add the lazy store's jobs to those of the engine; before that, the next victims go to the queue's head."""
+        self._prefills.step(scheduler_output, self._request_of)
         taken = taken_blocks(scheduler_output, meta)
         if self._device is not None:
             self._device.stage(taken)

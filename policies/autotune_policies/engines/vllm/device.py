@@ -21,13 +21,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from autotune.core.clock import monotonic_ns
+from autotune.core.learned import Run, RunHistory
 from autotune.core.policy import PolicyDocument
 from autotune.core.types import Tier
 from autotune_policies.engines.live.index import HostIndex
-from autotune_policies.engines.live.rules import HostRules
+from autotune_policies.engines.live.pace import Pace
+from autotune_policies.engines.live.rules import HostRules, learned_rules
 from autotune_policies.engines.vllm.layout import Layout, LayoutGroup, cached_key
 
 _MOVES_PER_HEAD = 4
+_SLICE_NS = 300_000
+_FIRST_SLICE, _LARGEST_SLICE = 32, 512
 _ROUNDS = 4  # blocks in use and blocks that are gone are passed over, so one round may not yield enough
 
 
@@ -45,7 +49,14 @@ class DeviceRules:
 
     @classmethod
     def of(cls, document: PolicyDocument, keep_frac: float = 1.0) -> DeviceRules | None:
-        """The rules of a document's device tier; ``None`` where that is left to the engine."""
+        """The rules of a document's device tier; ``None`` where that is left to the engine.
+
+        Under a learned rule a block counts by the seconds that a hit on the host would save, as it does there.
+        """
+        learned = learned_rules(document, Tier.DEVICE)
+        if learned is not None:
+            ranks = HostRules(kind=document.kind, learned=learned, costs=document.costs.profile())
+            return cls(ranks, keep_frac)
         knobs = document.rank.of(Tier.DEVICE) if document.rank else None
         if document.tiers.device.policy != "rank" or knobs is None:
             return None
@@ -74,6 +85,7 @@ class DeviceKeep:
         layout: How the engine cuts its KV.
         ahead_blocks: How many blocks at the head are kept in order: more than one step takes.
         now_ns: Monotonic nanoseconds.
+        past: What is remembered of chunks, for a learned rule.
     """
 
     def __init__(
@@ -83,6 +95,7 @@ class DeviceKeep:
         layout: Layout,
         ahead_blocks: int,
         now_ns: Callable[[], int] = monotonic_ns,
+        past: RunHistory[bytes] | None = None,
     ) -> None:
         self._pool = pool
         self._block_tokens = min(group.block_tokens for group in layout.groups)
@@ -92,16 +105,29 @@ class DeviceKeep:
         self._block_of: dict[bytes, int] = {}
         self._spare: list[int] = []
         self._taken_blocks = 0
+        self._blocks_per_chunk = layout.blocks_per_chunk
+        self._pace = Pace(_SLICE_NS, _FIRST_SLICE, _LARGEST_SLICE)
         self._index: HostIndex | None = None
-        self.obey(rules)
+        self.obey(rules, past)
 
     @property
     def is_on(self) -> bool:
         """Whether blocks are moved."""
         return self._index is not None
 
-    def obey(self, rules: DeviceRules | None) -> None:
-        """Other rules, or ``None``: the queue's own order from now on. What was learnt of the blocks is dropped."""
+    def obey(self, rules: DeviceRules | None, past: RunHistory[bytes] | None = None) -> None:
+        """Other rules, or ``None``: the queue's own order from now on.
+
+        What was learnt of the blocks is dropped, unless one learned rule follows another.
+
+        Args:
+            rules: The rules.
+            past: What is remembered of chunks, for a learned rule.
+        """
+        index = self._index
+        if rules and index and rules.ranks.learned and index.rules.learned and index.past is past:
+            index.begin_swap(rules.ranks, self._now_ns())
+            return
         self._block_of.clear()
         self._spare.clear()
         if rules is None:
@@ -109,6 +135,10 @@ class DeviceKeep:
             return
         capacity = max(1, int(rules.keep_frac * self._pool.num_gpu_blocks))
         self._index = HostIndex(capacity, self._block_tokens, rules.ranks)
+        self._index.past = past if rules.ranks.learned else None
+        if past is not None:  # the order under a learned rule has to know it from the start
+            self._index.begin_swap(rules.ranks, self._now_ns())
+            self._index.finish_swap()
 
     def note_finished(self, block_ids_by_group: Mapping[int, Sequence[int]]) -> None:
         """A request ended: all its cached blocks were used once more; the deepest one is the first to go.
@@ -135,9 +165,28 @@ class DeviceKeep:
                     brought.add(key)
                 self._place(key, block_id)
             parent = key
-        index.refresh(reversed(used), brought, now_ns)
+        index.refresh(reversed(used), brought, now_ns, self._runs(index.past, group, block_ids))
         for key in brought:
             index.release(key)
+
+    def _runs(
+        self, past: RunHistory[bytes] | None, group: LayoutGroup, block_ids: Sequence[int]
+    ) -> Mapping[bytes, Run] | None:
+        """The runs of blocks, where chunks consist of several: a block stands in the run of its chunk."""
+        per_chunk = self._blocks_per_chunk
+        if past is None or per_chunk == 1:
+            return None
+        runs: dict[bytes, Run] = {}
+        keys = [
+            cached_key(self._pool.blocks[block_id], (depth + 1) * group.block_tokens)
+            for depth, block_id in enumerate(block_ids)
+        ]
+        for start in range(0, len(keys) - per_chunk + 1, per_chunk):
+            chunk = keys[start + per_chunk - 1]
+            run = None if chunk is None else past.run_of(chunk)
+            if run is not None:
+                runs.update((key, run) for key in keys[start : start + per_chunk] if key is not None)
+        return runs
 
     def _place(self, key: bytes, block_id: int) -> None:
         """Remember which block holds a key. vLLM keeps equal blocks side by side; all but one are spare."""
@@ -155,6 +204,8 @@ class DeviceKeep:
         """
         self._taken_blocks += taken_blocks
         index = self._index
+        if index is not None:
+            self._go_on(index)
         if index is None or (
             _MOVES_PER_HEAD * self._taken_blocks < self._ahead_blocks and len(index) <= index.capacity
         ):
@@ -170,6 +221,14 @@ class DeviceKeep:
                 break
             victims += [block for block in map(self._idle_block, chosen) if block is not None]
         self._insert(queue, n_settled, victims)
+
+    def _go_on(self, index: HostIndex) -> None:
+        """Time has gone on, and a slice of what is being prepared is due."""
+        began_ns = self._now_ns()
+        if index.is_changing:
+            index.advance_swap(self._pace.items)
+            self._pace.took(self._now_ns() - began_ns)
+        index.at(began_ns)
 
     def _clear_head(self, index: HostIndex, queue: Any) -> int:
         """Move ranked blocks from the head to the tail; returns how many blocks without a rank now lead the queue."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+
+from autotune_policies.engines.vllm.client_hints import ClientHints, hints_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +23,10 @@ class FinishedRequest:
         session_id: What ties requests of one conversation together, if the client said.
         priority: Scheduling priority.
         preemptions: How often it was preempted.
+        prefill_s: Seconds of its prefill; 0 = not known.
+        start_ns: When its blocks were first looked up, on the monotonic clock; 0 = not known.
+        generated: Full chunks of what it generated, behind those of its prompt.
+        hints: What the client told.
     """
 
     keys: Sequence[bytes]
@@ -32,6 +38,10 @@ class FinishedRequest:
     session_id: str | None
     priority: int = 0
     preemptions: int = 0
+    prefill_s: float = 0.0
+    start_ns: int = 0
+    generated: Sequence[bytes] = ()
+    hints: ClientHints = field(default=ClientHints())
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +61,23 @@ class TransferReport:
     seconds: float
 
 
-def finished_request(request: Any, keys: Sequence[bytes], device_chunks: int, host_chunks: int) -> FinishedRequest:
+def finished_request(
+    request: Any,
+    keys: Sequence[bytes],
+    device_chunks: int,
+    host_chunks: int,
+    prefill_s: float = 0.0,
+    start_ns: int = 0,
+    generated: Sequence[bytes] = (),
+) -> FinishedRequest:
     """What the engine's request tells, with what it found.
 
     Source: vLLM 0.24 to 0.33, v1/request.py; ``session_id`` stands on the request from 0.30 on, and clients may give
     one in ``kv_transfer_params`` before that.
     """
     params = request.kv_transfer_params or {}
-    session = getattr(request, "session_id", None) or params.get("session_id")
+    hints = hints_of(params)
+    session = hints.session_id or getattr(request, "session_id", None) or params.get("session_id")
     reason = request.get_finished_reason()
     return FinishedRequest(
         keys=keys,
@@ -70,4 +89,8 @@ def finished_request(request: Any, keys: Sequence[bytes], device_chunks: int, ho
         session_id=None if session is None else str(session),
         priority=int(getattr(request, "priority", 0)),
         preemptions=int(getattr(request, "num_preemptions", 0)),
+        prefill_s=prefill_s,
+        start_ns=start_ns,
+        generated=generated,
+        hints=hints,
     )

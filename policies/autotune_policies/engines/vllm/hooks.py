@@ -9,6 +9,7 @@ from autotune.core.types import StoreMode
 from autotune_policies.engines.live.index import HostIndex
 from autotune_policies.engines.vllm.features import FinishedRequest, TransferReport
 from autotune_policies.engines.vllm.groups import GROUP_BYTES, ChunkGroups
+from autotune_policies.engines.vllm.past import EnginePast
 from autotune_policies.engines.vllm.policy import RankCachePolicy
 from autotune_policies.engines.vllm.trail import RequestTrail
 from autotune_policies.engines.vllm.witness import Witness
@@ -20,8 +21,10 @@ class ConnectorHooks:
     groups: ChunkGroups
     _now_ns: Callable[[], int]
     _ordered: RankCachePolicy
+    _past: EnginePast
     _trails: dict[str, RequestTrail]
     _witness: Witness
+    _hears_of_requests: bool
 
     def note_idle(self, req_context: Any, prefix: bytes | None, end_tokens: int) -> None:
         """What is offered under this context next lies idle on the device; that is no use of it.
@@ -41,11 +44,25 @@ class ConnectorHooks:
         """Which groups have full attention, where the engine tells its connector only."""
         self.groups.tell_full_attention(groups)
 
+    def note_device(self, n_chunks: int, find_block: Callable[[bytes], object] | None) -> None:
+        """How many chunks the device holds, and who knows which."""
+        index = self._ordered.index
+        self._past.tell_device(n_chunks)
+        if index is not None and find_block is not None:
+            index.on_device = lambda key: find_block(key) is not None
+
     def note_ended(self, req_id: str, request: FinishedRequest) -> None:
         """A request has ended; told before :meth:`on_request_finished`."""
+        self._hears_of_requests = True
         trail, index = self._trails.get(req_id), self._ordered.index
-        self._witness.finished(request, trail.known if trail is not None else {})
-        if index is not None and index.rules.store_mode is not StoreMode.EAGER:
+        now_ns = self._now_ns()
+        spans = self._past.observe(request, now_ns)
+        self._witness.finished(request, trail.known if trail is not None else {}, spans)
+        if index is None:
+            return
+        if index.rules.learned is not None:
+            index.refresh((key for part in (request.generated, request.keys) for key in reversed(part)), (), now_ns)
+        elif index.rules.store_mode is not StoreMode.EAGER:
             self._count_uses(index, request)
 
     def _count_uses(self, index: HostIndex, request: FinishedRequest) -> None:

@@ -18,9 +18,11 @@ from vllm.v1.kv_offload.cpu.manager import CPUOffloadingManager
 from vllm.v1.kv_offload.cpu.policies.base import CachePolicy
 
 from autotune.core.clock import monotonic_ns
+from autotune.core.learned import RunHistory
 from autotune.core.types import Admission, Tier
 from autotune.core.units import NS_PER_S
 from autotune_policies.engines.live.index import HostIndex
+from autotune_policies.engines.live.pace import Pace
 from autotune_policies.engines.live.rules import HostRules
 from autotune_policies.engines.live.settings import EngineSettings
 from autotune_policies.engines.live.source import EngineFacts, PolicyOutcome, PolicySource
@@ -30,6 +32,7 @@ from autotune_policies.engines.vllm.facts import PoolFacts
 from autotune_policies.engines.vllm.groups import ChunkGroups
 from autotune_policies.engines.vllm.hooks import ConnectorHooks
 from autotune_policies.engines.vllm.metrics import HostLookup, PolicyCounters, RefusalReason
+from autotune_policies.engines.vllm.past import EnginePast
 from autotune_policies.engines.vllm.policy import RankCachePolicy
 from autotune_policies.engines.vllm.seams import Feature
 from autotune_policies.engines.vllm.trail import RequestTrail, by_group
@@ -37,7 +40,9 @@ from autotune_policies.engines.vllm.witness import Witness
 
 logger = init_logger("vllm.kv_autotune")
 
+RERANK_SLICE_NS = 300_000
 RERANKED_PER_STEP = 512
+_FIRST_SLICE = 32
 _MAX_REQUESTS = 65_536
 
 
@@ -73,9 +78,14 @@ class PolicyManager(ConnectorHooks):
         index = HostIndex(facts.n_chunks, chunk_tokens, HostRules.lru())
         self._policy = self._ordered = RankCachePolicy(facts.n_chunks, index, self.groups, self._on_fault, now_ns)
         self._device_rules: DeviceRules | None = None
+        self._past = EnginePast(chunk_tokens, facts.n_chunks)
+        self._pace = Pace(RERANK_SLICE_NS, _FIRST_SLICE, RERANKED_PER_STEP)
+        self._hears_of_requests = False
         self._source = PolicySource(settings.policy_file, _engine_facts(facts))
         self._witness = Witness(settings, facts, self.counters, now_ns)
         self._free_chunks = compat.free_chunks(self)
+        if self._witness.records:
+            self._past.keep(index)
         self._hears_of_ends = hasattr(CachePolicy, "on_request_finished")  # from vLLM 0.31 on
         self.follow_policy()
         if self._ordered.index is not None:
@@ -99,20 +109,30 @@ class PolicyManager(ConnectorHooks):
         """Order of the residents; ``None`` after a fault."""
         return self._ordered.index
 
+    @property
+    def past(self) -> RunHistory[bytes] | None:
+        """What is remembered of chunks; ``None`` = nothing."""
+        return self._past.history
+
     def follow_policy(self) -> None:
         """Look whether the policy file has changed, and go on with what a change needs; bounded work per call."""
         index = self._ordered.index
         if index is None:
             return
         try:
-            change = self._source.poll(self._now_ns())
+            now_ns = self._now_ns()
+            change = self._source.poll(now_ns)
             if change is not None:
-                self._take(index, change)
-            index.advance_swap(RERANKED_PER_STEP)
+                self._take(index, change, now_ns)
+            if index.is_changing:
+                began_ns = self._now_ns()
+                index.advance_swap(self._pace.items)
+                self._pace.took(self._now_ns() - began_ns)
+            index.at(now_ns)
         except Exception as fault:
             self._ordered.fall_back("follow_policy", fault)
 
-    def _take(self, index: HostIndex, change: Any) -> None:
+    def _take(self, index: HostIndex, change: Any, now_ns: int) -> None:
         log = logger.warning if change.outcome.is_trouble else logger.info
         log("kv-autotune: %s", change)
         self.counters.reload_errors += change.outcome is PolicyOutcome.REJECTED
@@ -122,7 +142,8 @@ class PolicyManager(ConnectorHooks):
             self.counters.reloads += 1
             self.counters.set_policy(rules.kind, change.policy_hash)
             self._device_rules = None if change.document is None else DeviceRules.of(change.document)
-            index.begin_swap(rules)
+            self._past.follow(rules, None if self._device_rules is None else self._device_rules.ranks, index)
+            index.begin_swap(rules, now_ns)
 
     # What vLLM calls
 
@@ -166,6 +187,7 @@ class PolicyManager(ConnectorHooks):
         trail = self._trail(req_context)
         refused: Sequence[bytes] = ()
         try:
+            index.at(began_ns)
             refused = self._refused(index, keys, req_context, trail, began_ns)
         except Exception as fault:
             self._ordered.fall_back("prepare_store", fault)
@@ -294,6 +316,19 @@ class PolicyManager(ConnectorHooks):
         if trail is not None and not self._hears_of_ends:
             used = list(dict.fromkeys(trail.used))
             self._ordered.refresh(reversed(used), trail.brought)
+        if not self._hears_of_requests and self.rules.learned is not None:
+            self._do_without_learning()
+
+    def _do_without_learning(self) -> None:
+        """Without our connector nobody tells what a request was like when it has ended."""
+        index = self._ordered.index
+        if index is not None:
+            logger.warning(
+                "kv-autotune: a learned policy needs AutotuneConnector in --kv-transfer-config; without it the host is "
+                "ordered by LRU"
+            )
+            index.begin_swap(index.rules.without_learning())
+            index.finish_swap()
 
     def on_schedule_end(self, *context: Any) -> None:
         """A scheduler step ends."""
@@ -307,6 +342,7 @@ class PolicyManager(ConnectorHooks):
             trail.used.clear()
             trail.brought.clear()
             trail.tips.clear()
+        self._past.clear()
         self._witness.reset()
 
     def shutdown(self) -> None:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from autotune.core.access import AccessFeatures
+from autotune.core.access import AccessFeatures, RunFeatures
+from autotune.core.learned import RunSpan
 from autotune.core.types import Tier
 from autotune_policies.engines.live.decision_log import Action, DecisionLog
 from autotune_policies.engines.live.index import HostIndex
@@ -110,12 +111,18 @@ class Witness:
         usage = index.usage(key, self._now_ns())
         return AccessFeatures(frequency=1.0) if usage is None else AccessFeatures(frequency=usage[0], gap_s=usage[1])
 
-    def finished(self, request: FinishedRequest, known: dict[Tier | None, AccessFeatures]) -> None:
+    def finished(
+        self,
+        request: FinishedRequest,
+        known: dict[Tier | None, AccessFeatures],
+        spans: Sequence[RunSpan] = (),
+    ) -> None:
         """A request has ended.
 
         Args:
             request: What it did.
             known: What was known of its runs when they were decided about, by where they were found.
+            spans: Its runs with one history each, and their features.
         """
         if self.recorder is None or not request.keys:
             return
@@ -134,7 +141,8 @@ class Witness:
             (None, len(request.keys) - found),
         ):
             if n > 0:
-                runs.append(self._run(request, tier, first, n, known.get(tier), common))
+                features = replace(common, runs=_histories(spans, first, first + n))
+                runs.append(self._run(request, tier, first, n, known.get(tier), features))
                 first += n
         self.recorder.access(RequestAccess(self._now_ns(), self._n_requests, _chain(request), tuple(runs)))
 
@@ -156,6 +164,7 @@ class Witness:
             tokens=max(tokens, 0),
             tier=tier,
             moved_bytes=n * self._chunk_bytes if tier is Tier.HOST else 0,
+            seconds=request.prefill_s if tier is None else 0.0,
             features=features,
         )
 
@@ -196,6 +205,18 @@ class Witness:
         for writer in (self.recorder, self.log):
             if writer is not None:
                 writer.close()
+
+
+def _histories(spans: Sequence[RunSpan], start: int, end: int) -> tuple[RunFeatures, ...] | None:
+    """What was known of chunks ``start`` to ``end``, cut where their histories differ; ``None`` = nothing."""
+    return (
+        tuple(
+            (min(span.end, end) - max(span.first, start), tuple(span.run.features))
+            for span in spans
+            if max(span.first, start) < min(span.end, end)
+        )
+        or None
+    )
 
 
 def _chain(request: FinishedRequest) -> int:

@@ -13,6 +13,7 @@ from typing import Any
 
 from autotune.sim.vllm_decisions import VllmDecisions
 from autotune_policies.engines.vllm import compat
+from autotune_policies.engines.vllm.features import FinishedRequest
 
 GROUP = (0).to_bytes(4, "big")
 
@@ -85,8 +86,18 @@ def block_of(key: bytes) -> int:
     return int.from_bytes(key[:-4], "big")
 
 
-def lead_through(manager: Any, script: VllmDecisions, chunk_tokens: int, time: ManualTime) -> list[Answer]:
-    """Make every call of the script; returns one answer per request, in the order of the trace."""
+def lead_through(
+    manager: Any, script: VllmDecisions, chunk_tokens: int, time: ManualTime, *, tells_ends: bool = False
+) -> list[Answer]:
+    """Make every call of the script; returns one answer per request, in the order of the trace.
+
+    Args:
+        manager: The manager.
+        script: The calls.
+        chunk_tokens: Tokens of a chunk.
+        time: The manager's time.
+        tells_ends: Whether it hears what each request was like, as our connector tells it.
+    """
     answers: list[Answer] = [Answer(0, (), ())] * len(script.start_ns)
     running: dict[int, Any] = {}
     for call in script.calls.tolist():
@@ -97,8 +108,25 @@ def lead_through(manager: Any, script: VllmDecisions, chunk_tokens: int, time: M
         else:
             time.now_ns = int(script.end_ns[-1 - call])
             _end_step(manager)
+            if tells_ends:
+                manager.note_ended(f"request-{-1 - call}", ended(script, -1 - call))
             manager.on_request_finished(running.pop(-1 - call))
     return answers
+
+
+def ended(script: VllmDecisions, r: int) -> FinishedRequest:
+    """What the connector tells of a request that has ended."""
+    trace = script.result.trace
+    return FinishedRequest(
+        keys=[key_of(block) for block in script.chunks.of(r).tolist()],
+        device_chunks=int(script.device_hit_chunks[r]),
+        host_chunks=int(script.host_hit_chunks[r]),
+        prompt_tokens=int(trace.input_tokens[r]),
+        output_tokens=int(trace.output_tokens[r]),
+        finish_reason=None if trace.stop_reason[r] < 0 else trace.stop_reasons[int(trace.stop_reason[r])],
+        session_id=None,
+        start_ns=int(script.start_ns[r]),
+    )
 
 
 def _serve(manager: Any, script: VllmDecisions, r: int, context: Any, chunk_tokens: int) -> Answer:
@@ -113,6 +141,9 @@ def _serve(manager: Any, script: VllmDecisions, r: int, context: Any, chunk_toke
         if not compat.lookup_answers().is_hit(manager.lookup(key, context)):
             break
         on_host += 1
+    chunk_blocks = script.result.config.chunk_blocks
+    if on_host * chunk_blocks - int(script.result.device_hit[r]) % chunk_blocks < chunk_blocks:
+        on_host = 0  # the connector loads nothing that is shorter than a chunk
     if on_host:
         loaded = keys[on_device : on_device + on_host]
         manager.prepare_load(loaded, context)

@@ -12,11 +12,17 @@ import pytest
 from engine_pool import EnginePool
 from engine_scenarios import FileWrite, Outcome, Scenario, Work
 
+from autotune.core.access import AccessRecord
+from autotune.core.clock import SystemClock
 from autotune.core.policy import DeviceTier, RankKnobs, RankSection, StoredTier, Tiers
+from autotune.core.telemetry.segments import read_segments
 from autotune.core.types import Admission, Tier
 from autotune.export.document import render
 from autotune.testing.documents import example_document
-from autotune_policies.engines.live.records import read_segments
+from autotune.traces.rolling.columns import read_segment
+from autotune.traces.rolling.epochs import segments_of
+from autotune.traces.rolling.feed import RecordingFeed
+from autotune.traces.rolling.recorder import Recorder
 
 pytestmark = pytest.mark.engine("vllm")
 
@@ -266,9 +272,27 @@ def test_what_the_engine_tells(engine_pool: EnginePool, obedient: Scenario, tmp_
     assert sum(run.moved_bytes for run in on_host) == outcome.load_bytes
     assert sum(run.tokens for run in on_host) == outcome.metrics["vllm:external_prefix_cache_hits_total"]
     assert all(run.features.stop_reason == "length" for run in runs)
+    check_recording(records, tmp_path / "recording", obedient, on_host)
     actions = {json.loads(line)["action"] for line in log.read_text(encoding="ascii").splitlines()}
     assert {"OFFLOAD", "EVICT", "LOAD"} <= actions
     assert outcome.metrics["kv_autotune_lost_records_total/telemetry"] == 0
+
+
+def check_recording(records: Path, folder: Path, scenario: Scenario, on_host: list[AccessRecord]) -> None:
+    """The sidecar's collector and recorder write each request once, with what the engine found of it."""
+    from autotune_collectors.telemetry import TelemetryCollector
+
+    recorder = Recorder(folder, SystemClock())
+    turn = TelemetryCollector(f"file:{records}").collect(0.0)
+    RecordingFeed(recorder).take(turn.records)
+    recorder.close()
+    (path,) = segments_of(folder).values()
+    columns = read_segment(path)
+    assert columns is not None
+    assert (turn.lost, recorder.lost, columns.words) == (0, 0, ("length",))
+    assert sorted(columns.rows["input_tokens"].tolist()) == sorted(len(work.prompt) for work in scenario.works)
+    assert columns.rows["host_blocks"].sum() == sum(len(run.block_ids) for run in on_host)
+    assert columns.facts.block_tokens == BLOCK_TOKENS
 
 
 @pytest.mark.slow

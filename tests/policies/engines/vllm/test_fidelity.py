@@ -42,7 +42,7 @@ def decisions(trace: Trace, policy: PolicySpec, timing: Timing) -> Any:
     return vllm_decisions(trace, config, COSTS)
 
 
-def our_manager(time: Any, rules: Any, block_tokens: int) -> Any:
+def our_manager(time: Any, rules: Any, block_tokens: int, device: Any = None) -> Any:
     """Our manager under the given rules, without a policy file."""
     from autotune_policies.engines.live.settings import EngineSettings
     from autotune_policies.engines.vllm.facts import GroupFacts, PoolFacts
@@ -52,6 +52,10 @@ def our_manager(time: Any, rules: Any, block_tokens: int) -> Any:
     facts = PoolFacts("llama-3.1-8b", "0.32.0", HOST_BLOCKS, 1 << 26, groups, 131072, 131072)
     manager = AutotuneOffloadingManager(HOST_BLOCKS, facts=facts, settings=EngineSettings(), now_ns=time)
     index: Any = manager.index
+    if rules.learned is not None:
+        manager._past.follow(rules, device, index)
+        manager._past.tell_device(1_000_000)
+        index.ranked_at_once = 10**9  # what a tick begins with is ranked then, and not in slices
     index.begin_swap(rules)
     while index.advance_swap(1000):
         pass
@@ -121,6 +125,69 @@ def test_lru_is_vllms_own(conversation: Trace, timing: Timing) -> None:
     script = decisions(conversation, PolicySpec("lru"), timing)
     answers = lead_through(CPUOffloadingManager(HOST_BLOCKS), script, conversation.block_tokens, ManualTime())
     assert differences(script, answers) == []
+
+
+def learned(trace: Trace, timing: Timing, rerank_s: float, chunk_blocks: int, device_age_s: float) -> tuple[Any, Any]:
+    """What the simulator decides under a learned rule, and that rule as the engine gets it from a document."""
+    from pathlib import Path
+
+    from autotune.core.policy import load
+    from autotune.core.reuse import gain_table, pack
+    from autotune.core.types import StoreMode
+    from autotune.sim.config import CacheConfig
+    from autotune.sim.learned import HazardRules
+    from autotune.sim.vllm_learned import learned_vllm_decisions
+    from autotune_policies.engines.live.rules import HostRules
+
+    document: Any = load(Path(__file__).parents[3] / "data" / "policies" / "learned_conversation.yaml")
+    host = document.tiers.host.model_copy(update={"store_mode": StoreMode.EAGER})
+    section = document.class_hazard.model_copy(update={"rerank_s": rerank_s, "device_age_s": device_age_s})
+    document = document.model_copy(
+        update={"tiers": document.tiers.model_copy(update={"host": host}), "class_hazard": section}
+    )
+    model = section.model()
+    rules = HazardRules(packed=pack(model, device_age_s), device_gains=gain_table(model, 0.0), tick_s=rerank_s)
+    config = CacheConfig(
+        device_blocks=DEVICE_BLOCKS if timing is Timing.INSTANT else 8 * DEVICE_BLOCKS,
+        host_blocks=HOST_BLOCKS * chunk_blocks,
+        timing=timing,
+        chunk_blocks=chunk_blocks,
+        check_break_even=False,
+        semantics=EngineSemantics.VLLM_0_32,
+    )
+    return learned_vllm_decisions(trace, config, COSTS, rules), HostRules.of(document)
+
+
+@pytest.mark.parametrize(
+    ("timing", "rerank_s", "chunk_blocks"),
+    [(Timing.INSTANT, 5.0, 1), (Timing.SERVICE, 0.5, 1), (Timing.SERVICE, 30.0, 2)],
+    ids=["instant", "service", "service-chunks"],
+)
+def test_engine_decides_as_simulated_under_a_learned_rule(
+    conversation: Trace, timing: Timing, rerank_s: float, chunk_blocks: int
+) -> None:
+    """Features, classes, ranks by tick, stores and evictions of the manager are those of the simulator."""
+    from call_script import ManualTime, lead_through
+
+    trace = conversation.slice(0, 2500)
+    script, rules = learned(trace, timing, rerank_s, chunk_blocks, 10.0)
+    time, chunk_tokens = ManualTime(), chunk_blocks * trace.block_tokens
+    manager = our_manager(time, rules, chunk_tokens)
+    answers = lead_through(manager, script, chunk_tokens, time, tells_ends=True)
+    assert manager.counters.fallbacks == 0
+    assert sum(len(script.evicted.of(r)) for r in range(len(answers))) > HOST_BLOCKS
+    assert differences(script, answers) == []
+
+
+def test_another_age_of_the_device_is_noticed(conversation: Trace) -> None:
+    """The learned rule of another document decides otherwise somewhere, so that comparison can fail too."""
+    from call_script import ManualTime, lead_through
+
+    trace, time = conversation.slice(0, 2500), ManualTime()
+    script, _ = learned(trace, Timing.INSTANT, 5.0, 1, 10.0)
+    _, rules = learned(trace, Timing.INSTANT, 5.0, 1, 200.0)
+    manager = our_manager(time, rules, trace.block_tokens)
+    assert differences(script, lead_through(manager, script, trace.block_tokens, time, tells_ends=True))
 
 
 def test_a_difference_is_noticed(conversation: Trace) -> None:

@@ -330,8 +330,8 @@ def test_decisions_are_logged_with_their_reason(tmp_path: Path) -> None:
 
 def test_requests_are_recorded(tmp_path: Path) -> None:
     """With telemetry on, a request's runs can be read back with what was known of them."""
+    from autotune.core.telemetry.segments import read_segments
     from autotune.core.types import Tier
-    from autotune_policies.engines.live.records import read_segments
     from autotune_policies.engines.live.targets import TelemetryTarget
     from autotune_policies.engines.vllm.features import FinishedRequest
 

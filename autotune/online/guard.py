@@ -48,11 +48,13 @@ class Guard:
 
     Args:
         settings: Bounds.
+        safest: The way to start with; a safer one is never taken.
     """
 
-    def __init__(self, settings: GuardSettings) -> None:
+    def __init__(self, settings: GuardSettings, safest: Arm = Arm.STOCK) -> None:
         self._settings = settings
-        self.arm = Arm.STOCK
+        self._safest = safest
+        self.arm = safest
         self._since_change = 0
         self.forget()
 
@@ -101,7 +103,7 @@ class Guard:
 
     def _best(self, riskiest: Arm) -> Arm:
         """The cheapest of the ways that are allowed from here."""
-        allowed = [arm for arm in Arm if arm is self.arm or (arm <= riskiest and self._allows(arm))]
+        allowed = [arm for arm in Arm if arm is self.arm or (self._safest <= arm <= riskiest and self._allows(arm))]
         return min(allowed, key=lambda arm: float(self._sum[arm]))
 
     def _allows(self, arm: Arm) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from autotune.core.reuse import ReuseModel
 from autotune.costs.reuse import NotEnough, Rows, fit_reuse
-from autotune.online.guard import Guard, Verdict
+from autotune.online.guard import Arm, Guard, Verdict
 from autotune.online.settings import OnlineSettings
 
 MIN_TICK_S = 0.001
@@ -82,7 +82,7 @@ class OnlineLoop:
 
     def __init__(self, settings: OnlineSettings) -> None:
         self._settings = settings
-        self.guard = Guard(settings.guard)
+        self.guard = Guard(settings.guard, Arm.STAGED if settings.write_bytes_per_s > 0.0 else Arm.STOCK)
         self._next_fit = settings.first_fit_requests
         self._period_began_s = 0.0
         self._period_requests = 0

@@ -7,6 +7,10 @@ from dataclasses import dataclass, field
 from autotune.costs.reuse import ReuseSettings
 
 
+# A loop fits often and begins with little: fewer and smaller trees, and no waiting for many rows.
+ONLINE_FIT = ReuseSettings(trees=30, max_tree_rows=20_000, max_rows=50_000, min_rows=100, min_events=10)
+
+
 @dataclass(frozen=True, slots=True)
 class GuardSettings:
     """When what was learned is obeyed, and when no longer.
@@ -45,6 +49,9 @@ class OnlineSettings:
             that is shorter.
         copy_factor: Factor on the host rank of a block that the device holds too.
         forget_s: How long an unused block is remembered.
+        write_bytes_per_s: Bytes per second that may be stored to the host on average; 0 = as many as come. With a
+            budget the stock way, which stores everything, is not taken.
+        write_burst_s: Seconds of that budget that may be saved up.
         shadow_frac: Share of chains that the shadows see.
         shadow_min_blocks: Below this many sampled blocks on the device, the shadows see everything.
         fit: How the reuse model is fitted.
@@ -56,14 +63,16 @@ class OnlineSettings:
     refit_growth: float = 1.4
     refit_max_requests: int = 4000
     publish_delay_s: float = 5.0
-    window_rows: int = 200_000
+    window_rows: int = 100_000
     device_age_frac: float = 0.3
     ticks_per_horizon: float = 20.0
-    copy_factor: float = 0.0
+    copy_factor: float = 0.5
     forget_s: float = 14_400.0
+    write_bytes_per_s: float = 0.0
+    write_burst_s: float = 600.0
     shadow_frac: float = 1.0
     shadow_min_blocks: int = 500
-    fit: ReuseSettings = field(default=ReuseSettings())
+    fit: ReuseSettings = field(default=ONLINE_FIT)
     guard: GuardSettings = field(default=GuardSettings())
     seed: int = 0
 

@@ -28,7 +28,7 @@ class Happening:
     Attributes:
         at_s: When, in trace time.
         request: Requests so far.
-        kind: ``learned``, ``waits``, or the way to run that was taken.
+        kind: ``fitted``, ``waits``, or the way to run that was taken.
         reason: Why, in words.
     """
 
@@ -50,6 +50,8 @@ class OnlineResult:
         happenings: What the loop did, in order.
         arm_frac: Share of requests under each way to run.
         fits: Every fit.
+        arm: The way to run at the end.
+        in_force: The last of the fits that came into force; none = nothing did.
         wall_s: How long all of it took, on this machine's clock.
     """
 
@@ -60,6 +62,8 @@ class OnlineResult:
     happenings: tuple[Happening, ...]
     arm_frac: tuple[float, float, float]
     fits: tuple[Learned, ...]
+    arm: Arm
+    in_force: Learned | None
     wall_s: float
 
 
@@ -68,6 +72,7 @@ class _Run:
     happenings: list[Happening] = field(default_factory=list)
     fits: list[Learned] = field(default_factory=list)
     waiting: Learned | None = None
+    in_force: Learned | None = None
     rules: HazardRules | None = None
     requests: list[int] = field(default_factory=lambda: [0] * len(Arm))
 
@@ -96,11 +101,14 @@ def simulate_online(
         costs,
         shadow_frac=settings.shadow_frac_for(config.device_blocks),
         seed=settings.seed,
+        write_bytes_per_s=settings.write_bytes_per_s,
+        write_burst_s=settings.write_burst_s,
         window_rows=settings.window_rows,
         forget_s=settings.forget_s,
         hints=hints,
     )
     loop, run = OnlineLoop(settings), _Run()
+    cache.store_live(_store_mode(cache, loop.guard.arm))
     while cache.position < cache.trace.n_requests:
         before = cache.position
         _put_in_force(cache, loop, run, settings)
@@ -116,6 +124,8 @@ def simulate_online(
         happenings=tuple(run.happenings),
         arm_frac=(run.requests[0] / n, run.requests[1] / n, run.requests[2] / n),
         fits=tuple(run.fits),
+        arm=loop.guard.arm,
+        in_force=run.in_force,
         wall_s=time.perf_counter() - began,
     )
 
@@ -126,7 +136,7 @@ def _put_in_force(cache: LearnedCache, loop: OnlineLoop, run: _Run, settings: On
     if waiting is None or cache.now_s() < waiting.in_force_at_s:
         return
     packed = pack(waiting.model, waiting.device_age_s)
-    run.waiting = None
+    run.waiting, run.in_force = None, waiting
     run.rules = HazardRules(packed, gain_table(waiting.model, 0.0), waiting.tick_s, settings.copy_factor)
     cache.know(packed)
     cache.obey(cache.learned, run.rules)
@@ -142,14 +152,18 @@ def _act(cache: LearnedCache, run: _Run, step: Step) -> None:
     if step.learned is not None:
         run.fits.append(step.learned)
         run.waiting = step.learned
-        note("learned", f"from {step.learned.n_rows:,} runs of blocks")
+        note("fitted", f"from {step.learned.n_rows:,} runs of blocks")
     if step.note:
         note("waits", step.note)
     if step.verdict is not None and step.verdict.changed:
         arm = step.verdict.arm
-        cache.store_live(StoreMode.EAGER if arm is Arm.STOCK else cache.config.store_mode)
+        cache.store_live(_store_mode(cache, arm))
         cache.obey(cache.live, run.rules if arm is Arm.LEARNED else None)
         note(arm.name.lower(), step.verdict.reason)
+
+
+def _store_mode(cache: LearnedCache, arm: Arm) -> StoreMode:
+    return StoreMode.EAGER if arm is Arm.STOCK else cache.config.store_mode
 
 
 def _evidence(cache: LearnedCache, before: int) -> Evidence:

@@ -42,9 +42,10 @@ from autotune.sim.stream import make_stream, require_distinct_blocks, without_pa
 
 _kernels = registry.load(registry.KERNELS, "tier")
 _LRU = PolicySpec("lru")
-_ACTIVE, _ADMISSION, _TICK_NS, _COPY_FACTOR, _EDGES, _GAINS = 0, 3, 4, 5, 8, 8
+_ACTIVE, _ADMISSION, _TICK_NS, _COPY_FACTOR, _WRITE_NS, _WRITE_BURST_NS, _EDGES, _GAINS = 0, 3, 4, 5, 6, 7, 8, 8
 FORGET_S = 14_400.0
-WINDOW_ROWS = 200_000
+WINDOW_ROWS = 100_000
+WRITE_BURST_S = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,8 @@ class LearnedCache:
         shadows: Whether the shadows run; without them the live cache has the stores of the engine given.
         shadow_frac: Share of chains that the shadows see, with as large a share of the capacities.
         seed: Draws those chains.
+        write_bytes_per_s: Bytes per second that may be stored to the host, on average; 0 = as many as come.
+        write_burst_s: Seconds of that budget that may be saved up.
         window_rows: Newest rows whose features are kept.
         forget_s: How long an unused block is remembered.
         hints: What clients told.
@@ -112,6 +115,8 @@ class LearnedCache:
         shadows: bool = True,
         shadow_frac: float = 1.0,
         seed: int = 0,
+        write_bytes_per_s: float = 0.0,
+        write_burst_s: float = WRITE_BURST_S,
         window_rows: int = WINDOW_ROWS,
         forget_s: float = FORGET_S,
         hints: Hints | None = None,
@@ -133,12 +138,17 @@ class LearnedCache:
         everything = np.ones(n, np.uint8)
         eager = self._rules._replace(store_mode=EAGER)
         self.shadow_frac = shadow_frac
+        self._write_ns = 0.0
+        if write_bytes_per_s > 0.0:
+            self._write_ns = trace.block_tokens * costs.kv_bytes_per_token / write_bytes_per_s * NS_PER_S
+        self._write_burst_ns = write_burst_s * NS_PER_S
         nothing = np.zeros(n, np.uint8)
         seen = sampled_chains(self._stream, self.trace.n_blocks, shadow_frac, seed) if shadows else nothing
         differs = seen if config.store_mode is not StoreMode.EAGER else nothing
         self.live = self._ranked_side(1.0, everything, eager if shadows else self._rules)
         self.plain = self._listed_side(shadow_frac, seen, eager)
-        self.staged = self._listed_side(shadow_frac, differs, self._rules)
+        staged = self._ranked_side if write_bytes_per_s > 0.0 else self._listed_side  # only ranked tiers know a budget
+        self.staged = staged(shadow_frac, differs, self._rules)
         self.learned = self._ranked_side(shadow_frac, seen, self._rules) if shadows else self.live._replace(takes=seen)
         self._clock = np.zeros(N_CLOCK, np.int64)
         self._wait_ns, self._finish_ns, self._running = (np.zeros(n, np.int64) for _ in range(3))
@@ -172,11 +182,13 @@ class LearnedCache:
         self._model = model_arrays(packed)
         _kernels.reclassify(self.history, self._model)
 
-    def obey(self, side: Side, rules: HazardRules | None) -> None:
-        """Put rules in force on one side; none = LRU."""
+    def obey(
+        self, side: Side, rules: HazardRules | None, governed: tuple[Tier, ...] = (Tier.DEVICE, Tier.HOST)
+    ) -> None:
+        """Put rules in force on the governed tiers of one side; none = LRU, as on its other tiers."""
         for tier, state in ((Tier.DEVICE, side.device), (Tier.HOST, side.host)):
             if state.ints[KIND] == CLASS_HAZARD:
-                _put_in_force(state, tier, rules)
+                _put_in_force(state, tier, rules if tier in governed else None)
                 _kernels.reorder_all(state)
 
     def store_live(self, mode: StoreMode) -> None:
@@ -202,6 +214,7 @@ class LearnedCache:
         device = self._ranked_tier(self._scaled(self.config.device_blocks, frac))
         host_blocks = self._scaled(self.config.host_blocks, frac)
         host = self._ranked_tier(host_blocks) if host_blocks else tiers.empty_tier()
+        host.params[_WRITE_NS], host.params[_WRITE_BURST_NS] = self._write_ns / frac, self._write_burst_ns
         return self._side(device, host, disk, takes, rules)
 
     @staticmethod

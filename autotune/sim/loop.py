@@ -52,6 +52,7 @@ is_resident = _kernels.is_resident
 _load_pays = _kernels.load_pays
 _advance = _kernels.advance
 _lose_copy = _kernels.lose_copy
+_take_back_write = _kernels.take_back_write
 
 EAGER, LAZY, EXCLUSIVE = range(3)
 _MARGINAL = 1.0
@@ -206,6 +207,7 @@ def shrink_host(
             b = host.victims[i]
             if marginal and host.keys[b, INSERTED_BY] == r and host.keys[b, KEY_SEQUENCE] > since:
                 out[r, STORED] -= 1
+                _take_back_write(host)
                 continue
             out[r, EVICTED_HOST] += 1
             _hand_down(disk, b, r, next_use_of, out, _as_int64(STORED_DISK))

@@ -12,10 +12,12 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from autotune.core.decide.arithmetic import exp2_exactly_rounded_ops
 from autotune.core.decide.rank import round_half_up
 
 KEY_SCALE = 1024.0
 N_OCTAVE_BINS = 252
+WRITE_OCTAVES = 8.0
 
 
 def tick_of(now_ns: int, tick_ns: int) -> int:
@@ -46,6 +48,25 @@ def octave_bin(age_ns: int) -> int:
 def octave_bin_s(position: int) -> float:
     """The age in the middle of such a bin, in seconds."""
     return math.ldexp(0.5 + (position % 4 + 0.5) / 8.0, position // 4 + 1) / 1e9
+
+
+def write_price(saved_up_ns: int, block_ns: int, burst_ns: int) -> float:
+    """Factor by which a block must outrank the next victim to be written, under a budget of one block per ``block_ns``.
+
+    1 while as much is saved up as can be, twofold for every eighth of it that was spent, infinite when not one block is
+    left; 0 without a budget. So a budget is spent on what is worth most, and it holds.
+
+    Args:
+        saved_up_ns: Time for which nothing was written yet.
+        block_ns: Time in which the budget allows one block; 0 = there is no budget.
+        burst_ns: Most that may be saved up.
+    """
+    if block_ns <= 0:
+        return 0.0
+    if saved_up_ns < block_ns:
+        return math.inf
+    left = min(saved_up_ns / burst_ns, 1.0)
+    return exp2_exactly_rounded_ops(WRITE_OCTAVES * (1.0 - left))
 
 
 def hazard_key(value_ns: int, gain_per_s: float, factor: float) -> int:

@@ -36,6 +36,7 @@ __all__ = [
     "remove",
     "reorder_all",
     "shrink",
+    "take_back_write",
     "transfer_s",
 ]
 
@@ -52,7 +53,7 @@ def is_resident(s: TierState, b: int) -> bool:
 def admits_demoted(s: TierState, b: int) -> bool:
     """Whether a missing block that a nearer tier evicts may come in."""
     kind = s.ints[KIND]
-    if kind == codes.RANK:
+    if kind >= codes.RANK:
         return ranked.admits_demoted(s, b)
     if kind == codes.TWO_HIT:
         return two_hit.admits_demoted(s, b)
@@ -64,7 +65,7 @@ def demote(s: TierState, b: int) -> None:
     """A missing block became resident because a nearer tier evicted it."""
     kind = s.ints[KIND]
     if kind >= _FIRST_RANKED:
-        if kind == codes.RANK:
+        if kind >= codes.RANK:
             ranked.demote(s, b)
         else:
             ranked.insert(s, b)
@@ -113,6 +114,12 @@ def lose_copy(s: TierState, b: int) -> None:
     """The nearer tier gave up a block of which this one may hold a copy."""
     if s.ints[KIND] == codes.CLASS_HAZARD:
         ranked.lose_copy(s, b)
+
+
+@compiled
+def take_back_write(s: TierState) -> None:
+    """A block left in the round that brought it, so it was never written."""
+    ranked.take_back_write(s)
 
 
 @entry

@@ -1,7 +1,8 @@
 """The learned rule's keys, compiled.
 
 ``params``: 1 while the rule is in force (0: exactly LRU), unused, ghost entries (none), admission code (1 marginal, 0
-all), length of a tick in ns, factor on the key of a copy that the device holds too; from ``EDGES`` on the ages in ns
+all), length of a tick in ns, factor on the key of a copy that the device holds too, ns per block of the write budget
+(0: none), and how many ns it may save up; from ``EDGES`` on the ages in ns
 that separate the bins. ``floats``: from ``GAINS`` on the best gain per second, by class and age bin. ``counts``: 1 for
 a block that the nearer tier holds too, else 0. Behind the gains, evictions are counted by the age of the block, four
 bins per octave.
@@ -12,13 +13,13 @@ from __future__ import annotations
 from autotune.core.decide.reuse_layout import N_AGE_BINS, N_CLASSES, N_EDGES
 from autotune.core.history import CLASS, IDLE_SINCE_NS
 from autotune.core.state import NOW_NS, SCRATCH, TierState
-from autotune_policies.kernels.decide import age_bin, hazard_key, octave_bin
+from autotune_policies.kernels.decide import age_bin, hazard_key, octave_bin, write_price
 from autotune_policies.kernels.jit import step
 
-ACTIVE, ADMISSION, TICK_NS, COPY_FACTOR, EDGES = 0, 3, 4, 5, 8
+ACTIVE, ADMISSION, TICK_NS, COPY_FACTOR, WRITE_NS, WRITE_BURST_NS, EDGES = 0, 3, 4, 5, 6, 7, 8
 GAINS = 8
 EVICTED = GAINS + N_CLASSES * N_AGE_BINS
-_TICK_BEGAN_NS = SCRATCH + 3  # ints
+_TICK_BEGAN_NS, _WRITTEN_UP_TO_NS = SCRATCH + 3, SCRATCH + 4  # ints
 
 
 @step
@@ -70,3 +71,34 @@ def key_of(s: TierState, b: int, value_ns: int) -> int:
 def standing_key_of(s: TierState, b: int, value_ns: int) -> int:
     """Key of a resident when the rule comes into force or ceases to be."""
     return s.shared[b, IDLE_SINCE_NS] if s.params[ACTIVE] == 0.0 else _rank(s, b, value_ns)
+
+
+@step
+def write_factor(s: TierState) -> float:
+    """By how much a block must outrank the next victim, now that the write budget is as empty as it is; 0 = no budget.
+
+    Infinite once nothing is left of it.
+    """
+    return write_price(
+        s.ints[NOW_NS] - s.ints[_WRITTEN_UP_TO_NS], int(s.params[WRITE_NS]), int(s.params[WRITE_BURST_NS])
+    )
+
+
+@step
+def has_credit(s: TierState) -> bool:
+    """Whether less was written ahead of the budget than may be saved up."""
+    return s.ints[_WRITTEN_UP_TO_NS] - s.ints[NOW_NS] <= int(s.params[WRITE_BURST_NS])
+
+
+@step
+def write(s: TierState) -> None:
+    """One block is stored: what the budget had saved up gets less by it."""
+    if s.params[WRITE_NS] > 0.0:
+        least_ns = s.ints[NOW_NS] - int(s.params[WRITE_BURST_NS])
+        s.ints[_WRITTEN_UP_TO_NS] = max(s.ints[_WRITTEN_UP_TO_NS], least_ns) + int(s.params[WRITE_NS])
+
+
+@step
+def take_back_write(s: TierState) -> None:
+    """A block left in the round that brought it, so it was never stored."""
+    s.ints[_WRITTEN_UP_TO_NS] -= int(s.params[WRITE_NS])

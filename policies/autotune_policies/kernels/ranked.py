@@ -159,15 +159,36 @@ def foresee(s: TierState, b: int) -> None:
     s.keys[b, KEY] = _rank_ns(s, _counted(s, b), _value_term(s, b))
 
 
+@compiled
+def _pays_for_write(s: TierState, b: int) -> bool:
+    """Whether the write budget, if there is one, allows a missing block.
+
+    One that a resident continues needs no rank, for without it the resident is of no use; it may even be written on
+    credit, which the next ones have to wait for.
+    """
+    if s.nodes[b, CHILDREN] > 0:
+        return hazard.has_credit(s)
+    factor = hazard.write_factor(s)
+    if factor <= 1.0 or not leaf_only(s) or s.ints[SIZE] < s.ints[CAPACITY]:
+        return factor < np.inf
+    victim = next_victim(s)
+    hazard.hold_alone(s, b)
+    return victim >= 0 and hazard.key_of(s, b, _value_term(s, b)) >= s.keys[victim, KEY] * factor
+
+
 @step
 def admits(s: TierState, b: int) -> bool:
     """Whether a missing block may become resident; marginal admission is settled by the eviction that follows."""
+    if s.ints[KIND] == codes.CLASS_HAZARD:
+        return _pays_for_write(s, b)
     return s.params[_ADMISSION] != 2.0 or s.nodes[b, WHERE] == GHOST
 
 
 @step
 def admits_demoted(s: TierState, b: int) -> bool:
     """Under two-hit admission, a block that comes down must have been used twice, for coming down is no use."""
+    if s.ints[KIND] == codes.CLASS_HAZARD:
+        return _pays_for_write(s, b)
     return s.params[_ADMISSION] != 2.0 or (s.nodes[b, WHERE] == GHOST and s.counts[b] > 1.0)
 
 
@@ -191,6 +212,8 @@ def demote(s: TierState, b: int) -> None:
 
 @step
 def _settle_in(s: TierState, b: int) -> None:
+    if s.ints[KIND] == codes.CLASS_HAZARD:
+        hazard.write(s)
     if s.nodes[b, WHERE] == GHOST:
         unlink(s, _GHOSTS, b)
     s.nodes[b, WHERE] = _RESIDENT
@@ -290,6 +313,13 @@ def lose_copy(s: TierState, b: int) -> None:
     s.keys[b, KEY] = hazard.key_of(s, b, _value_term(s, b))
     if s.nodes[b, SLOT] >= 0:
         update(s, b)
+
+
+@compiled
+def take_back_write(s: TierState) -> None:
+    """A block left in the round that brought it, so it was never written."""
+    if s.ints[KIND] == codes.CLASS_HAZARD:
+        hazard.take_back_write(s)
 
 
 @compiled

@@ -1,0 +1,82 @@
+"""A simulated engine that obeys one learned rule from its first request to its last."""
+
+from __future__ import annotations
+
+from autotune.core.costs import CostProfile
+from autotune.core.errors import SimulationError
+from autotune.core.policy import ClassHazardDocument
+from autotune.core.reuse import gain_table, pack
+from autotune.core.trace import Trace
+from autotune.core.types import Admission, EngineSemantics, Tier
+from autotune.sim.config import CacheConfig
+from autotune.sim.learned import HazardRules, Hints, LearnedCache
+from autotune.sim.result import CacheResult
+
+BOTH_TIERS = (Tier.DEVICE, Tier.HOST)
+
+
+def simulate_rules(
+    trace: Trace,
+    engine: CacheConfig,
+    costs: CostProfile,
+    rules: HazardRules,
+    governed: tuple[Tier, ...] = BOTH_TIERS,
+    hints: Hints | None = None,
+) -> CacheResult:
+    """Run every request of the trace through tiers that obey the rules, starting empty.
+
+    Args:
+        trace: The requests.
+        engine: Capacities, store mode and timing; device and host are LRU where the rules do not govern them.
+        costs: The cost model.
+        rules: The rule.
+        governed: Tiers that it governs.
+        hints: What clients told.
+
+    Raises:
+        TraceError: the trace carries no blocks, or a request that would pin a block twice.
+        SimulationError: the engine works by rules under which a learned policy is not simulated.
+    """
+    if engine.semantics is not EngineSemantics.CANONICAL:
+        raise SimulationError(
+            "a learned policy is simulated by the canonical rules",
+            got=engine.semantics,
+            remedy="use --engine canonical",
+        )
+    cache = LearnedCache(trace, engine, costs, shadows=False, hints=hints)
+    cache.know(rules.packed)
+    cache.obey(cache.live, rules, governed)
+    cache.run(cache.trace.n_requests)
+    return cache.result()
+
+
+def rules_of(document: ClassHazardDocument) -> HazardRules:
+    """The rule that a document holds.
+
+    Raises:
+        SimulationError: it admits blocks by a rule that is not simulated with a learned policy.
+    """
+    for tier in governed_tiers(document):
+        rule = document.tiers.of(tier)
+        known = (Admission.ALL, Admission.MARGINAL) if tier is Tier.HOST else (Admission.ALL,)
+        if rule is not None and rule.admission not in known:
+            raise SimulationError(
+                f"under a learned policy the {tier.name.lower()} is simulated with admission {' or '.join(known)}",
+                got=rule.admission,
+            )
+    section, host = document.class_hazard, document.tiers.host
+    model = section.model()
+    return HazardRules(
+        packed=pack(model, section.device_age_s),
+        device_gains=gain_table(model, 0.0),
+        tick_s=section.rerank_s,
+        copy_factor=section.copy_factor,
+        marginal=host is not None and host.admission is Admission.MARGINAL,
+    )
+
+
+def governed_tiers(document: ClassHazardDocument) -> tuple[Tier, ...]:
+    """The tiers whose policy is the learned one."""
+    return tuple(
+        tier for tier in BOTH_TIERS if (rule := document.tiers.of(tier)) is not None and rule.policy == "class_hazard"
+    )

@@ -8,7 +8,12 @@ from autotune.costs.reuse import ReuseSettings
 
 
 # A loop fits often and begins with little: fewer and smaller trees, and no waiting for many rows.
-ONLINE_FIT = ReuseSettings(trees=30, max_tree_rows=20_000, max_rows=50_000, min_rows=100, min_events=10)
+ONLINE_FIT = ReuseSettings(
+    trees=30, min_samples_leaf=50, max_tree_rows=20_000, max_rows=50_000, min_rows=100, min_events=10
+)
+
+
+LEAST_BUDGETED_COPY_FACTOR = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +52,8 @@ class OnlineSettings:
         device_age_frac: D, up to which age a reuse is a hit on the device anyway, as a share of the device's turnover.
         ticks_per_horizon: How often residents are ranked anew within the near horizon, or the host's turnover where
             that is shorter.
-        copy_factor: Factor on the host rank of a block that the device holds too.
+        copy_factor: Factor on the host rank of a block that the device holds too; under a write budget at least a half,
+            for a copy that leaves has to be written again.
         forget_s: How long an unused block is remembered.
         write_bytes_per_s: Bytes per second that may be stored to the host on average; 0 = as many as come. With a
             budget the stock way, which stores everything, is not taken.
@@ -66,7 +72,7 @@ class OnlineSettings:
     window_rows: int = 100_000
     device_age_frac: float = 0.3
     ticks_per_horizon: float = 20.0
-    copy_factor: float = 0.5
+    copy_factor: float = 0.0
     forget_s: float = 14_400.0
     write_bytes_per_s: float = 0.0
     write_burst_s: float = 600.0
@@ -79,3 +85,8 @@ class OnlineSettings:
     def shadow_frac_for(self, device_blocks: int) -> float:
         """Share of chains that the shadows see: everything where the sample would be too small to tell."""
         return self.shadow_frac if device_blocks * self.shadow_frac >= self.shadow_min_blocks else 1.0
+
+    @property
+    def copy_factor_in_force(self) -> float:
+        """Factor on the host rank of a block that the device holds too."""
+        return max(self.copy_factor, LEAST_BUDGETED_COPY_FACTOR) if self.write_bytes_per_s > 0.0 else self.copy_factor

@@ -23,7 +23,7 @@ ENGINE_LOCKS := tests/engines/vllm/env
 GATES := lint format-check types layers docs-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-vllm demo-active test test-transformers test-browser test-slow fuzz bench vllm-env vllm-sources engine-parsers gates $(GATES) format docs clean distclean
+.PHONY: help demo demo-vllm demo-live demo-active test test-transformers test-browser test-slow fuzz bench vllm-env vllm-sources engine-parsers gates $(GATES) format docs clean distclean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -78,6 +78,10 @@ demo-vllm: $(VENV)/.stamp-tuner $(VLLM_STAMP) ## a real vLLM server under LRU, A
 # One core computes, the other copies; two minutes.
 demo-active: $(VLLM_STAMP) ## a real model streams layers: time over p and d as a picture, predicted and measured
 	@OMP_NUM_THREADS=1 $(VLLM_BIN)/python -W ignore tests/e2e/active_demo.py --out $(OUT)/active
+
+# One core serves, the other watches and searches; nine minutes.
+demo-live: $(VENV)/.stamp-dev $(VLLM_STAMP) ## the sidecar beside a real vLLM server: it tunes, tries, keeps, and takes a bad policy back
+	@$(BIN)/python tests/e2e/demo_live.py --engine $(abspath $(VLLM_BIN))/python --out $(OUT)/live
 
 test-transformers: $(VLLM_STAMP) | $(BIN)/python ## the streaming cache in the oldest and newest Transformers it supports
 	@$(BIN)/python tests/engines/transformers/versions.py $(abspath $(VLLM_BIN))/python $(TRANSFORMERS_VERSIONS)

@@ -99,7 +99,8 @@ def test_another_split_alone_may_be_the_answer(trace: Trace) -> None:
     """Where only the split moves, the answer is LRU with other budgets, and says so."""
     knobs = {"lambda_recency": Knob(value=1.0), "resident_frac": Knob(low=0.05, high=0.95)}
     space = load_space().model_copy(update=knobs)
-    result = tune(trace, device_blocks=40, host_blocks=1760, settings=settings(10), space=space)
+    given = settings(10, search={"learned": False})
+    result = tune(trace, device_blocks=40, host_blocks=1760, settings=given, space=space)
     assert result.document.kind == "lru"
     if result.chosen == "tuned lru":
         assert result.setting.resident_frac is not None

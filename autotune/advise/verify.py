@@ -9,8 +9,7 @@ from autotune.advise.requests import bundled_trace, differences, missing_trace
 from autotune.core.errors import PolicyError, SimulationError
 from autotune.core.policy import Expectation, PolicyDocument, Provenance
 from autotune.core.trace import Trace
-from autotune.sim.engine import simulate_cache
-from autotune.sim.from_policy import judged_engines
+from autotune.sim.from_policy import judged_runs
 from autotune.sim.result import Totals
 
 TOLERANCE = 1e-9
@@ -128,10 +127,8 @@ def _simulate(document: PolicyDocument, provenance: Provenance, trace: Trace) ->
         start = trace.first_request_at(trace.arrival_s[0] + from_s)
     if start >= trace.n_requests:
         raise SimulationError("verifying needs requests to count", got="none", remedy="give a longer trace")
-    costs = document.costs.profile()
-    engines = judged_engines(document, provenance, trace.block_tokens)
-    baseline, policy = (simulate_cache(trace, engine, costs).totals(start) for engine in engines)
-    return baseline, policy
+    baseline, policy = judged_runs(document, provenance, trace, document.costs.profile())
+    return baseline.totals(start), policy.totals(start)
 
 
 def _figures(promise: Expectation, baseline: Totals, policy: Totals) -> tuple[Figure, ...]:

@@ -42,7 +42,11 @@ def attach(
     ] = None,
     events: Annotated[
         list[str] | None,
-        typer.Option("--events", metavar="ENDPOINT[,REPLAY]", help="The engine's KV events, such as tcp://HOST:5557."),
+        typer.Option(
+            "--events",
+            metavar="ENDPOINT[,REPLAY]|off",
+            help="The engine's KV events, such as tcp://HOST:5557; if not given, the engine is asked where they are.",
+        ),
     ] = None,
     model: Annotated[str | None, typer.Option("--model", help="Model, for costs until they are measured.")] = None,
     hardware: Annotated[str | None, typer.Option("--hardware", help="Hardware profile, likewise.")] = None,

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from autotune.cli import _online as online
 from autotune.cli import _options as options
+from autotune.cli._out import require_writable
 from autotune.cli.common import print_json, reader_options, stdout_console
+from autotune.core.errors import ConfigError
 from autotune.core.types import StoreMode, Timing
 
 if TYPE_CHECKING:
@@ -22,7 +26,8 @@ def simulate(
         typer.Option(
             "--policy",
             metavar="NAME|FILE",
-            help="Policy of the host if there is one, else of the device; or a policy file (.yaml, or with a slash).",
+            help="Policy of the host if there is one, else of the device; online: learned as it runs, for both; or a "
+            "policy file (.yaml, or with a slash).",
         ),
     ] = "lru",
     device_policy: Annotated[
@@ -38,7 +43,10 @@ def simulate(
     hardware: options.Hardware = "h100-sxm",
     link_gb_per_s: options.LinkGbPerS = None,
     store: Annotated[
-        StoreMode | None, typer.Option("--store", help="When the host gets a block; eager if not given.")
+        StoreMode | None,
+        typer.Option(
+            "--store", help="When the host gets a block; eager if not given, lazy for online once it has learned."
+        ),
     ] = None,
     timing: Annotated[Timing, typer.Option("--timing", help="When a request's blocks become idle.")] = Timing.INSTANT,
     full_blocks: Annotated[
@@ -51,8 +59,17 @@ def simulate(
         str | None, typer.Option("--measure-from", metavar="900s|40%", help="Count from this time on; before, warm up.")
     ] = None,
     seed: Annotated[
-        int, typer.Option("--seed", min=0, help="Spreads arrivals inside a tick of the trace's clock.")
+        int,
+        typer.Option("--seed", min=0, help="Spreads arrivals inside a tick of the trace's clock; what online draws."),
     ] = 0,
+    settings: Annotated[
+        Path | None, typer.Option("--settings", metavar="FILE", help="Settings in YAML; sections queue and online.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="With online: where policy.yaml and report.html go; else nowhere."),
+    ] = None,
+    report: Annotated[bool, typer.Option("--report/--no-report", help="Whether --out gets report.html too.")] = True,
     on_error: options.OnError = "fail",
     option: options.ReaderOptions = None,
     as_json: options.AsJson = False,
@@ -62,8 +79,15 @@ def simulate(
     Without a host tier --policy governs the device; with one it governs the host and the device keeps LRU.
     """
     from autotune import api
+    from autotune.core.settings import QueueSettings, load_settings
     from autotune.core.trace import Trace
+    from autotune.core.validation import validate
 
+    if out is not None:
+        if policy != "online":
+            raise ConfigError("--out belongs to --policy online", got=f"--policy {policy}", remedy="drop --out")
+        require_writable(out)
+    chosen = load_settings(settings)
     loaded = Trace.open(trace, **reader_options(option or (), on_error=on_error))
     loaded.require_blocks()
     queue = {k: v for k, v in {"servers": servers, "time_scale": time_scale}.items() if v is not None}
@@ -81,14 +105,19 @@ def simulate(
         full_blocks=full_blocks,
         engine=engine,
         measure_from_s=options.measured_from_s(measure_from, loaded.span_s),
-        queue=api.queue_settings(queue),
+        queue=validate(QueueSettings, chosen.queue.model_dump() | queue, ConfigError, "queue"),
         require_ttft=bool(queue),
         seed=seed,
+        settings=chosen,
     )
+    written = online.write_run(outcome.online, out, " + ".join(trace), report=report) if outcome.online and out else ()
     if as_json:
-        print_json(as_object(outcome) | {"policy": policy})
+        paths = {"policy_path": str(out / "policy.yaml")} if written and out else {}
+        print_json(as_object(outcome) | {"policy": policy} | paths)
     else:
         _print(policy, outcome)
+        for line in written:
+            typer.echo(line)
 
 
 def as_object(outcome: Simulation) -> dict[str, object]:
@@ -112,7 +141,7 @@ def as_object(outcome: Simulation) -> dict[str, object]:
         "block_bytes": outcome.cache.block_bytes,
         "engine": str(outcome.cache.config.semantics),
         "measured_from_request": outcome.measured[0],
-    }
+    } | ({"online": online.as_object(outcome.online)} if outcome.online else {})
 
 
 def _policy(text: str) -> str | Policy:
@@ -146,5 +175,8 @@ def _print(policy: str, outcome: Simulation) -> None:
     if outcome.queue:
         quantiles = " / ".join(f"{outcome.queue.quantile_s(q):.3f}" for q in (0.5, 0.95, 0.99))
         table.add_row("TTFT p50 / p95 / p99", f"{quantiles} s")
-    stdout_console().print(table)
+    console = stdout_console()
+    console.print(table)
+    if outcome.online:
+        online.print_run(outcome.online, console)
     typer.echo(outcome.ttft_note, err=True)

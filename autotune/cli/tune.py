@@ -65,6 +65,9 @@ def tune(
     random_search: Annotated[
         bool | None, typer.Option("--random-search/--no-random-search", help="Show random search beside the sampler.")
     ] = None,
+    learned: Annotated[
+        bool | None, typer.Option("--learned/--no-learned", help="Whether a learned rule is a candidate too.")
+    ] = None,
     preset: Annotated[
         str | None, typer.Option("--preset", metavar="NAME", help="Setting to start from, such as chat.")
     ] = None,
@@ -82,7 +85,9 @@ def tune(
     option: options.ReaderOptions = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Tune the rank rule on the past of a trace, judge it on the rest, and write policy.yaml and report.html.
+    """Tune a policy on the past of a trace, judge it on the rest, and write policy.yaml and report.html.
+
+    The candidates are the rank rule, by search, and a learned rule; LRU stays where neither is better for sure.
 
     With --engine transformers: how to stream the KV of running requests, tuned on real short generations with --model.
     """
@@ -120,6 +125,7 @@ def tune(
             "train_frac": train_frac,
             "workers": workers,
             "random_search": random_search,
+            "learned": learned,
         },
         simulation={
             "store_mode": store,
@@ -185,6 +191,7 @@ def as_object(result: TuneResult, out: Path, report: bool) -> dict[str, object]:
         "trials": result.document.provenance.trials if result.document.provenance else 0,
         "wall_s": result.wall_s,
         "rows": [asdict(row) | {"stored_per_loaded": row.stored_per_loaded} for row in result.rows],
+        "learned": asdict(result.learned),
         "break_even_tokens": result.break_even_tokens,
         "importance": dict(result.importance),
         "ttft_note": result.ttft_note,

@@ -17,7 +17,7 @@ Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
 class ReuseModelSettings(Strict):
     """How the model of reuse is fitted."""
 
-    trees: int = Field(default=30, ge=1, le=10_000, description="Trees per horizon.")
+    trees: int = Field(default=80, ge=1, le=10_000, description="Trees per horizon.")
     learning_rate: float = Field(default=0.15, gt=0.0, le=1.0, description="Share of each tree that counts.")
     min_samples_leaf: Count = Field(default=50, description="Fewest rows in a leaf of a tree.")
     l2: float = Field(
@@ -41,15 +41,29 @@ class ReuseModelSettings(Strict):
         description="Weight of the curve of all blocks in that of a class, in reuses of mean size.",
     )
     max_rows: Count = Field(
-        default=50_000, description="Rows that one fit uses; of more, as many are drawn. Bounds its time and memory."
+        default=100_000, description="Rows that one fit uses; of more, as many are drawn. Bounds its time and memory."
     )
     max_tree_rows: Count = Field(
-        default=20_000, description="Rows that the trees of one horizon are fitted on; of more, as many are drawn."
+        default=40_000, description="Rows that the trees of one horizon are fitted on; of more, as many are drawn."
     )
     min_rows: Count = Field(
-        default=100, description="Fewest rows whose fate is known, without which nothing is fitted."
+        default=400, description="Fewest rows whose fate is known, without which nothing is fitted."
     )
-    min_events: Count = Field(default=10, description="Fewest reuses, without which nothing is fitted.")
+    min_events: Count = Field(default=40, description="Fewest reuses, without which nothing is fitted.")
+
+
+def _said(name: str) -> str:
+    return ReuseModelSettings.model_fields[name].description or ""
+
+
+class LoopFitSettings(ReuseModelSettings):
+    """The same for a loop, which fits often and begins with little."""
+
+    trees: int = Field(default=30, ge=1, le=10_000, description=_said("trees"))
+    max_rows: Count = Field(default=50_000, description=_said("max_rows"))
+    max_tree_rows: Count = Field(default=20_000, description=_said("max_tree_rows"))
+    min_rows: Count = Field(default=100, description=_said("min_rows"))
+    min_events: Count = Field(default=10, description=_said("min_events"))
 
 
 class LearningGuardSettings(Strict):
@@ -145,7 +159,7 @@ class LearningSettings(Strict):
     shadow_min_blocks: Count = Field(
         default=500, description="Sampled blocks on the device below which the shadow caches see everything."
     )
-    fit: ReuseModelSettings = Field(default=ReuseModelSettings(), description="How the model of reuse is fitted.")
+    fit: LoopFitSettings = Field(default=LoopFitSettings(), description="How the model of reuse is fitted.")
     guard: LearningGuardSettings = Field(
         default=LearningGuardSettings(), description="When what was learned is obeyed, and when no longer."
     )

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from autotune.core.errors import ConfigError
+from autotune.core.learning_settings import LearningSettings, ReuseModelSettings
 from autotune.core.sidecar_settings import SidecarSettings
 from autotune.core.strict_yaml import parse_mapping, read_text
 from autotune.core.types import EngineSemantics, StoreMode, Timing
@@ -131,6 +132,14 @@ class SearchSettings(Strict):
     random_search: bool = Field(
         default=True, description="Whether random search with the same number of trials is reported beside the sampler."
     )
+    learned: bool = Field(
+        default=True,
+        description="Whether a learned rule is fitted on the past too, and published where it does better.",
+    )
+    fit: ReuseModelSettings = Field(
+        default=ReuseModelSettings(),
+        description="How that rule is fitted, once and at leisure; what else it needs stands in section online.",
+    )
 
 
 class ValidationSettings(Strict):
@@ -156,6 +165,9 @@ class Settings(Strict):
     queue: QueueSettings = Field(default=QueueSettings(), description="Modelling waiting times (TTFT).")
     search: SearchSettings = Field(default=SearchSettings(), description="Searching the policy's settings.")
     validation: ValidationSettings = Field(default=ValidationSettings(), description="Judging the result.")
+    online: LearningSettings = Field(
+        default=LearningSettings(), description="Learning which blocks come back, and when it is obeyed."
+    )
     sidecar: SidecarSettings = Field(default=SidecarSettings(), description="The sidecar beside a running engine.")
 
 

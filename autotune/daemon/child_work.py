@@ -89,6 +89,7 @@ class _Judged:
             gain=gain,
             device_hit_frac=self._share(better, lambda result: result.device_hit),
             host_hit_frac=self._share(better, lambda result: result.host_hit + result.disk_hit),
+            saved_s_per_request=self._saved_s(better),
             sizes=self._sizes(better),
             stored_bytes=totals.stored_bytes,
             stored_bytes_before=before.stored_bytes,
@@ -106,13 +107,21 @@ class _Judged:
     def _share(self, result: CacheResult, blocks_of: Callable[[CacheResult], np.ndarray]) -> Share:
         """Share of prompt tokens, with bounds from how much it varies between windows."""
         tokens = np.minimum(blocks_of(result).astype(float) * result.trace.block_tokens, result.trace.input_tokens)
-        hit = window_sums(tokens[self.newest :], _WINDOWS)
-        asked = window_sums(result.trace.input_tokens[self.newest :].astype(float), _WINDOWS)
-        drawn = np.random.default_rng(self.job.seed).integers(0, len(hit), (_BOOTSTRAP_DRAWS, len(hit)))
-        shares = hit[drawn].sum(axis=1) / np.maximum(asked[drawn].sum(axis=1), 1.0)
+        return self._ratio(tokens, result.trace.input_tokens.astype(float))
+
+    def _saved_s(self, result: CacheResult) -> Share:
+        """Seconds that the mean request is spared, with such bounds."""
+        saved_s = self.present.cost_s() - result.cost_s()
+        return self._ratio(saved_s, np.ones(len(saved_s)))
+
+    def _ratio(self, parts: np.ndarray, wholes: np.ndarray) -> Share:
+        """One sum over another, of the newest requests, with bounds from a bootstrap over windows."""
+        part, whole = (window_sums(each[self.newest :], _WINDOWS) for each in (parts, wholes))
+        drawn = np.random.default_rng(self.job.seed).integers(0, len(part), (_BOOTSTRAP_DRAWS, len(part)))
+        ratios = part[drawn].sum(axis=1) / np.maximum(whole[drawn].sum(axis=1), 1.0)
         tail = (1.0 - self.job.confidence) / 2.0
-        low, high = np.quantile(shares, (tail, 1.0 - tail))
-        return Share(value=float(hit.sum() / max(1.0, asked.sum())), low=float(low), high=float(high))
+        low, high = np.quantile(ratios, (tail, 1.0 - tail))
+        return Share(value=float(part.sum() / max(1.0, whole.sum())), low=float(low), high=float(high))
 
     def _sizes(self, result: CacheResult) -> tuple[HostSize, ...]:
         """The same policy with other sizes of the host tier."""
@@ -128,9 +137,10 @@ class _Judged:
 
 def _open(job: TuneJob) -> Trace:
     """The recorded requests; of a rolling recording, the newest epoch that has enough of them."""
-    if is_rolling(Path(job.trace.partition(":")[2])):
-        return Trace.open(job.trace, min_requests=job.min_requests)
-    return Trace.open(job.trace)
+    is_folder = is_rolling(Path(job.trace.partition(":")[2]))
+    trace = Trace.open(job.trace, min_requests=job.min_requests) if is_folder else Trace.open(job.trace)
+    older = 0 if job.newest_requests is None else max(0, trace.n_requests - job.newest_requests)
+    return trace.slice(older, trace.n_requests) if older else trace
 
 
 def _tune(job: TuneJob, past: Trace, engine: CacheConfig) -> PolicyDocument:

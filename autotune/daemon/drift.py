@@ -75,6 +75,11 @@ class DriftWatch:
                 recent[position] = recent[position] * _FORGET + count
         self.gaps, self.prompts = _completed(self.gaps, gaps), _completed(self.prompts, prompts)
 
+    @property
+    def complete(self) -> bool:
+        """Whether what the last search saw is known well enough to be written down."""
+        return all(not each or sum(each) >= _REFERENCE_COUNT for each in (self.gaps, self.prompts))
+
     def settle(self) -> None:
         """A search begins: what comes now is what it saw."""
         self.gaps, self.prompts = tuple(self._recent_gaps), tuple(self._recent_prompts)

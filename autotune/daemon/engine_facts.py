@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 
 from autotune.core.policy import Budgets, PolicyDocument
 from autotune.core.signals import Signal
@@ -56,7 +57,8 @@ def profile_of(
     if view is None or view.snapshot is None:
         return "no engine has answered yet"
     known = None if confirmed is None else confirmed.fingerprint
-    model = view.model or (facts.model if facts else "") or (known.model if known else "")
+    # The plug-in holds a policy against its own name of the model, which may differ from the one that is served.
+    model = _bare(facts.model) if facts and facts.model else (known.model if known else "") or view.model or ""
     per_token = (facts.kv_bytes_per_token if facts else 0) or (known.kv_bytes_per_token if known else 0)
     if not model or not per_token:
         return "neither the engine's telemetry nor a policy says the model and its KV bytes per token"
@@ -74,6 +76,11 @@ def profile_of(
     dtype = view.snapshot.engine.facts.get("cache_dtype", "") or (known.kv_dtype if known else _UNKNOWN_DTYPE)
     budgets = Budgets(device_bytes=device, host_bytes=host)
     return EngineProfile(view.snapshot.engine.name, model, dtype, per_token, budgets)
+
+
+def _bare(model: str) -> str:
+    """A name as it is, and of a folder its last part: where a model lies is nobody's business."""
+    return PurePosixPath(model).name if model.startswith("/") else model
 
 
 def _device_bytes(view: TargetView, per_token: int) -> int:

@@ -23,6 +23,9 @@ class TuneJob(Strict):
     budgets: Budgets = Field(description="Bytes per tier.")
     semantics: EngineSemantics = Field(description="By whose rules the host works.")
     confirmed: str | None = Field(default=None, description="File of the policy that holds now; null = LRU.")
+    newest_requests: int | None = Field(
+        default=None, ge=1, description="Only so many, the newest: what came since the load changed; null = all."
+    )
     trials: int = Field(ge=1, description="Settings to try.")
     seed: int = Field(default=0, ge=0, description="Of the search.")
     newest_frac: float = Field(gt=0.0, lt=1.0, description="Share of the time, the newest, that only judges.")
@@ -45,7 +48,7 @@ class OutcomeKind(StrEnum):
 
 
 class Share(Strict):
-    """A share with its bounds."""
+    """A figure, a share for the most part, with its bounds."""
 
     value: float = Field(description="Estimate.")
     low: float = Field(description="Lower bound.")
@@ -68,6 +71,9 @@ class TuneOutcome(Strict):
     gain: Share | None = Field(default=None, description="Share of the present policy's cost that it saves.")
     device_hit_frac: Share | None = Field(default=None, description="Prompt tokens that the device will have.")
     host_hit_frac: Share | None = Field(default=None, description="Prompt tokens that the host will have.")
+    saved_s_per_request: Share | None = Field(
+        default=None, description="Seconds of recompute and load that it spares the mean request."
+    )
     sizes: tuple[HostSize, ...] = Field(default=(), description="Other sizes of the host tier, smallest first.")
     stored_bytes: int | None = Field(default=None, description="Bytes that it stores on the newest requests.")
     stored_bytes_before: int | None = Field(default=None, description="Bytes that the present policy stores there.")

@@ -106,7 +106,9 @@ class Loop:
         Raises:
             ConfigError: it cannot be written; the old one stays.
         """
-        self.memory.note(mode=self.memory.mode, gap_counts=self.drift.gaps, prompt_counts=self.drift.prompts)
+        self.memory.note(mode=self.memory.mode)
+        if self.drift.complete:
+            self.memory.note(gap_counts=self.drift.gaps, prompt_counts=self.drift.prompts)
         if self.memory.checkpoint != self._saved:
             self.parts.state.save_checkpoint(self.memory.checkpoint)
             self._saved = self.memory.checkpoint

@@ -10,7 +10,7 @@ from autotune.core.policy import PolicyDocument
 from autotune.core.sidecar_settings import SidecarSettings
 from autotune.daemon.engine_facts import EngineProfile, GivenFacts, profile_of
 from autotune.daemon.guard import SecondsPerToken
-from autotune.daemon.jobs import TuneOutcome
+from autotune.daemon.jobs import Share, TuneOutcome
 from autotune.daemon.learning import Learner
 from autotune.daemon.sources import Round
 from autotune.daemon.state import Checkpoint, StateFolder
@@ -82,6 +82,7 @@ class Memory:
         interval: The newest of them; ``None`` = not known, as after a restart.
         outcome: What the last search found.
         predicted_hash: Policy that its predictions are for; ``None`` = for the engine's own.
+        ttft_promise: Mean time to the first token that the last trial promised; ``None`` = none.
         candidate: Policy that waits for its trial, and why.
         recommendation: Policy that is recommended.
         tune_reason: Why the last or present search was started.
@@ -95,6 +96,7 @@ class Memory:
     interval: Interval | None = None
     outcome: TuneOutcome | None = None
     predicted_hash: str | None = None
+    ttft_promise: Share | None = None
     candidate: tuple[PolicyDocument, str] | None = None
     recommendation: PolicyDocument | None = None
     tune_reason: str | None = None
@@ -107,7 +109,9 @@ class Memory:
 
     @property
     def hit_frac(self) -> float | None:
-        """Share of the prompt tokens of the last intervals that some tier had."""
+        """Share of the prompt tokens of a whole window that some tier had; ``None`` = the window is not full yet."""
+        if len(self.window) != self.window.maxlen:
+            return None  # of a few requests it says nothing about the load
         device = self.recent.share("device_hit_tokens", "prompt_tokens")
         host = self.recent.share("host_hit_tokens", "prompt_tokens")
         return None if device is None else device + (host or 0.0)

@@ -28,6 +28,8 @@ class SearchStep:
 
     def __init__(self, parts: Parts, memory: Memory, schedule: Schedule, drift: DriftWatch) -> None:
         self._parts, self._memory, self._schedule, self._drift = parts, memory, schedule, drift
+        self._load_began = 0  # requests recorded before the present load
+        self._change_began: int | None = None  # likewise, of a change that no search has followed yet
 
     def begin(self) -> None:
         """Start a search where one is due.
@@ -39,7 +41,8 @@ class SearchStep:
         if parts.tuner.running or memory.mode is Mode.FREEZE or parts.transitions.trial is not None:
             return
         drift = self._drift.reason(memory.hit_frac, self.predicted_hit)
-        reason = self._schedule.reason(parts.clock.monotonic_s(), parts.requests, drift)
+        requests = self._requests_of_this_load(drift is not None)
+        reason = self._schedule.reason(parts.clock.monotonic_s(), requests, drift)
         if reason is None:
             return
         profile = parts.engine_profile()
@@ -50,10 +53,11 @@ class SearchStep:
         for learner in parts.learners:
             if learner.recorder is not None:
                 learner.recorder.flush()
-        parts.tuner.start(self._job(profile))
+        parts.tuner.start(self._job(profile, requests))
         memory.tune_reason = reason
         if drift is not None:
             memory.note(rejected=())  # under another load they may be right
+            self._load_began, self._change_began = parts.requests - requests, None
         self._drift.settle()
 
     def validate(self) -> None:
@@ -71,6 +75,19 @@ class SearchStep:
             path.rename(path.with_suffix(".taken.yaml"))
             self._memory.candidate = (document, "an operator put it into the state folder")
 
+    def _requests_of_this_load(self, changed: bool) -> int:
+        """Recorded requests that a search may use: those before a change of the load tell of another one."""
+        recorded = self._parts.requests
+        if not changed:
+            self._change_began = None
+        elif self._change_began is None:
+            self._change_began = recorded
+        began = self._load_began if self._change_began is None else self._change_began
+        if began > recorded:  # another epoch, with nothing of the old load in it
+            began = self._load_began = 0
+            self._change_began = 0 if changed else None
+        return recorded - began
+
     @property
     def predicted_hit(self) -> Share | None:
         """Share of prompt tokens that some tier should have; ``None`` = nothing is predicted for what is in force."""
@@ -84,7 +101,7 @@ class SearchStep:
 
     def _take(self, outcome: TuneOutcome) -> None:
         memory, policies, clock = self._memory, self._parts.transitions, self._parts.clock
-        memory.outcome = outcome
+        memory.outcome, memory.ttft_promise = outcome, None
         self._schedule.searched(clock.monotonic_s())
         memory.note(last_tuned_at=clock.utc_now(), last_tune_seconds=outcome.seconds)
         memory.find("search", outcome.text if outcome.kind is OutcomeKind.FAILED else None)
@@ -112,7 +129,7 @@ class SearchStep:
             return "without the plug-in's telemetry hits on the device are not seen: verdicts only, nothing is tuned"
         return None if self._parts.best_learner.samples else "no prefill was measured yet"
 
-    def _job(self, profile: EngineProfile) -> TuneJob:
+    def _job(self, profile: EngineProfile, requests: int) -> TuneJob:
         settings, state, learner = self._memory.settings.retune, self._parts.state, self._parts.best_learner
         costs = Costs.of(learner.profile()).model_copy(update={"kv_bytes_per_token": profile.kv_bytes_per_token})
         return TuneJob(
@@ -125,6 +142,7 @@ class SearchStep:
             budgets=profile.budgets,
             semantics=profile.semantics,
             confirmed=str(state.confirmed_path) if self._parts.transitions.confirmed is not None else None,
+            newest_requests=requests,
             trials=settings.trials,
             newest_frac=_NEWEST_FRAC,
             confidence=self._memory.settings.guard.confidence,

@@ -28,6 +28,7 @@ from autotune.daemon.verdict import verdict_of
 from autotune.daemon.windows import Window
 
 _SHORT_HASH = 12
+_ANY_CONFIDENCE = 0.95  # the bounds are not looked at
 _RECENT = 12  # intervals that rates are taken over
 _MAX_TEXT = 500
 
@@ -187,6 +188,11 @@ def _predictions(loop: Loop, recent: Window) -> Iterator[Prediction]:
         if share is not None:
             observed = loop.memory.recent.share(column, "prompt_tokens") if holds and recent.intervals else None
             yield Prediction(signal=signal, predicted=share.value, low=share.low, high=share.high, observed=observed)
+    ttft = loop.memory.ttft_promise
+    if ttft is not None and holds:
+        mean = loop.memory.recent.ttft_mean(_ANY_CONFIDENCE)
+        observed = None if mean is None else mean.value
+        yield Prediction(signal="ttft_mean_s", predicted=ttft.value, low=ttft.low, high=ttft.high, observed=observed)
 
 
 def _retune(loop: Loop, now_s: float, now: datetime) -> RetuneStatus:

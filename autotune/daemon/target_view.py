@@ -38,7 +38,7 @@ class TargetView:
         self.records: Sequence[Any] = ()
         self.alive = False
         self.epoch = 0
-        self._told_accesses = False
+        self._told_s: float | None = None  # when accesses were told last, on the clock of the snapshots
 
     def update(self, collected: Sequence[Collected[Any] | None]) -> Interval | None:
         """Take over one round.
@@ -50,13 +50,14 @@ class TargetView:
             What happened since the round before; ``None`` where that is not known, as after a restart.
         """
         self.records = [record for each in collected if each is not None for record in each.records]
-        self._told_accesses = self._told_accesses or any(isinstance(record, AccessRecord) for record in self.records)
         snapshots = [each.snapshot for each in collected if each is not None and each.ok and each.snapshot is not None]
         engine = next((each for each in snapshots if each.engine.name), None)
         before, self.alive, self.rates = self.snapshot, engine is not None, None
         if engine is None:
             return None
         self.snapshot = engine
+        if any(isinstance(record, AccessRecord) for record in self.records):
+            self._told_s = engine.at_s
         if before is None or engine.at_s <= before.at_s:
             return None
         self.rates = rates(before, engine)
@@ -64,6 +65,11 @@ class TargetView:
             self.epoch += 1
             return None
         return interval_of(self.rates, engine)
+
+    @property
+    def silent_s(self) -> float | None:
+        """Seconds without any record of an access; ``None`` = it never told one."""
+        return None if self._told_s is None or self.snapshot is None else self.snapshot.at_s - self._told_s
 
     @property
     def engine(self) -> str | None:
@@ -92,7 +98,7 @@ class TargetView:
     def grade(self) -> Grade:
         """What its evidence carries."""
         names = {source.name for source in self.sources if source.last_ok}
-        if self._told_accesses and TELEMETRY in names:
+        if self._told_s is not None and TELEMETRY in names:
             return Grade.TELEMETRY
         if EVENTS in names:
             return Grade.EVENTS_ONLY

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from autotune.core.errors import ConfigError
 from autotune.core.policy import PolicyDocument
+from autotune.daemon.jobs import Share
 from autotune.daemon.parts import MIN_BEFORE, TRYING, Memory, Parts
 from autotune.daemon.schedule import Schedule
 from autotune.daemon.status import Mode
@@ -71,6 +72,7 @@ class TrialStep:
         self._memory.candidate = None
         policies.begin(document, reason)
         self.watch = self._watch(document)
+        self._memory.ttft_promise = self._ttft_promise(document)
         self._changed()
 
     def end(self, ending: Ending, who: str = "sidecar") -> None:
@@ -118,7 +120,19 @@ class TrialStep:
             promised=None if gain is None else (gain.low, gain.high),
             settings=settings.guard,
             interval_s=settings.collect.interval_s,
+            stale_after_s=settings.collect.stale_after_s,
         )
+
+    def _ttft_promise(self, document: PolicyDocument) -> Share | None:
+        """Mean time to the first token under a policy: what it was, less what the mean request is spared."""
+        memory, outcome = self._memory, self._memory.outcome
+        saved = outcome.saved_s_per_request if outcome is not None else None
+        if saved is None or memory.predicted_hash != identity(document):
+            return None
+        was = memory.recent.ttft_mean(memory.settings.guard.confidence)
+        if was is None:
+            return None
+        return Share(value=was.value - saved.value, low=was.low - saved.high, high=was.high - saved.low)
 
     def _guard_kept(self) -> None:
         """Outside a trial only a broken plug-in takes a policy back: chance and load do not."""

@@ -9,7 +9,7 @@ from autotune.core.sidecar_settings import GuardSettings
 from autotune.core.signals import Signal
 from autotune.daemon.bounds import Bounds
 from autotune.daemon.guard import Concern, SecondsPerToken, Trip, gain_bounds, judged, regressions
-from autotune.daemon.target_view import TargetView
+from autotune.daemon.target_view import TELEMETRY, TargetView
 from autotune.daemon.windows import Interval, Window
 
 _SETTLE_FRAC = 0.2  # of the time box: the cache still holds what the policy before chose
@@ -47,6 +47,7 @@ class TrialWatch:
         promised: Bounds of the gain that was promised; ``None`` = none.
         settings: Of the guard.
         interval_s: Seconds between two rounds.
+        stale_after_s: Seconds without a record after which the telemetry of an engine that works counts as broken.
         rounds: Intervals since then.
         gain: Share of the cost that it saves, as far as is known.
     """
@@ -57,6 +58,7 @@ class TrialWatch:
     promised: tuple[float, float] | None
     settings: GuardSettings
     interval_s: float
+    stale_after_s: float
     rounds: list[Interval] = field(default_factory=list)
     gain: Bounds | None = None
     _in_force: set[str] = field(default_factory=set)
@@ -99,11 +101,21 @@ class TrialWatch:
                 yield Trip(Concern.DEAD, f"{target.url} does not answer")
             elif target.rates is not None and target.rates.reset:
                 yield Trip(Concern.DEAD, f"{target.url} began anew: {target.rates.because}")
-            elif stale := _stale_source(target, now_s):
+            elif stale := self._stale(target, now_s):
                 yield Trip(Concern.STALE, f"{target.url}: the figures of {stale} are old")
             else:
                 yield from _counted(target, (*_FAULTS, *_REFUSALS))
         yield from self._not_in_force(targets)
+
+    def _stale(self, target: TargetView, now_s: float) -> str | None:
+        """Name of a source that the trial rests on and that went silent."""
+        for source in target.sources:
+            health = source.health(now_s)
+            if not health.ok and health.age_s is not None:
+                return source.name
+        works = target.rates is not None and bool(target.rates.delta(Signal.REQUESTS_FINISHED))
+        silent_s = target.silent_s
+        return TELEMETRY if works and silent_s is not None and silent_s > self.stale_after_s else None
 
     def _not_in_force(self, targets: Sequence[TargetView]) -> Iterator[Trip]:
         """An engine that works must take the policy up, and keep it."""
@@ -139,15 +151,6 @@ def _counted(target: TargetView, counters: Sequence[tuple[Signal, str]]) -> Iter
     for signal, text in counters:
         if target.rates.delta(signal):
             yield Trip(Concern.INTEGRITY, f"{target.url}: {text}")
-
-
-def _stale_source(target: TargetView, now_s: float) -> str | None:
-    """Name of a source that a tuned policy rests on and that went silent."""
-    for source in target.sources:
-        health = source.health(now_s)
-        if not health.ok and health.age_s is not None:
-            return source.name
-    return None
 
 
 def _taken_back(trips: tuple[Trip, ...]) -> Ending:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from autotune.core.signals import HistogramReading, Rates, Signal, Snapshot
+from autotune.daemon.bounds import Bounds, rate_bounds
 
 _ADDED = (
     "prompt_tokens", "generation_tokens", "finished", "failed", "preemptions", "device_hit_tokens",
@@ -138,6 +139,14 @@ class Window:
         for histogram in known[1:]:
             total = _together(total, histogram)
         return total
+
+    def ttft_mean(self, confidence: float) -> Bounds | None:
+        """Mean time to the first token, with bounds; ``None`` = too little is known."""
+        sums, counts = self.pairs(
+            lambda each: None if each.ttft is None else each.ttft.sum,
+            lambda each: None if each.ttft is None else each.ttft.count,
+        )
+        return rate_bounds(sums, counts, confidence)
 
     def share(self, part: str, whole: str) -> float | None:
         """One total over another; ``None`` where either is unknown or there is nothing to divide by."""

@@ -31,6 +31,7 @@ from autotune.daemon.transitions import Transitions
 from autotune.daemon.tuner import Tuner
 from autotune.geometry import load_model
 
+NO_EVENTS = "off"  # instead of an endpoint
 _LOOPBACK = {"localhost", "127.0.0.1", "::1", "0.0.0.0"}
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 # Nothing was measured and nobody said what machine it is: figures of a small GPU, which any measurement replaces.
@@ -58,7 +59,7 @@ class Wanted:
         state: State folder.
         policy: File that the engines watch; ``None`` = nothing is published.
         telemetry: Where the plug-in's records come from, one per target; empty = nowhere.
-        events: Endpoints of KV events, one per target; empty = none.
+        events: Endpoints of KV events, or ``off``, one per target; empty = each engine is asked.
         model: Model by name or config.json, for assumed costs; ``None`` = not said.
         hardware: Hardware by name or file, likewise.
         given: Sizes that the user said.
@@ -174,10 +175,23 @@ def _collectors(wanted: Wanted, number: int, settings: SidecarSettings, clock: C
     collectors: list[Collector[Any]] = [metrics]
     if wanted.telemetry:
         collectors.append(registry.load(registry.COLLECTORS, TELEMETRY)(wanted.telemetry[number], clock=clock))
-    if wanted.events:
-        endpoint, _, replay = wanted.events[number].partition(",")
-        collectors.append(registry.load(registry.COLLECTORS, EVENTS).at(endpoint, replay or None, clock))
+    events = _events(wanted, number, settings, clock)
+    if events is not None:
+        collectors.append(events)
     return collectors
+
+
+def _events(wanted: Wanted, number: int, settings: SidecarSettings, clock: Clock) -> Collector[Any] | None:
+    """KV events from where the user says, else from where the engine says; ``off`` = none."""
+    events = registry.load(registry.COLLECTORS, EVENTS)
+    if not wanted.events:
+        found: Collector[Any] | None = events.discovered(wanted.targets[number], settings.collect.timeout_s, clock)
+        return found
+    endpoint, _, replay = wanted.events[number].partition(",")
+    if endpoint == NO_EVENTS:
+        return None
+    given: Collector[Any] = events.at(endpoint, replay or None, clock)
+    return given
 
 
 def _recording_folders(state: StateFolder, n_targets: int) -> Sequence[Path]:

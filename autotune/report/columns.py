@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from autotune.report.formats import milliseconds, number, percent, seconds_decimals
-from autotune.report.labels import BASELINE, TUNED
+from autotune.report.labels import BASELINE, LEARNED, TUNED
 from autotune.search.result import PolicyRow, TuneResult
 
 
@@ -36,7 +36,7 @@ def columns(result: TuneResult) -> tuple[Column, ...]:
 
 def chosen_row(result: TuneResult) -> PolicyRow | None:
     """The row of the policy that was chosen; ``None`` where the result has none."""
-    wanted = BASELINE if result.chosen == BASELINE else TUNED
+    wanted = result.chosen if result.chosen in (BASELINE, LEARNED) else TUNED
     return next((row for row in result.rows if row.name == wanted), None)
 
 

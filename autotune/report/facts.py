@@ -8,7 +8,7 @@ from autotune.core.policy import Provenance, SimulationFacts, document_hash
 from autotune.core.units import GB, MS_PER_S
 from autotune.report.columns import baseline_row, chosen_row
 from autotune.report.formats import ABSENT, duration, gib, number, with_percent
-from autotune.report.labels import BASELINE, BOUNDS, short_setting
+from autotune.report.labels import BASELINE, BOUNDS, LEARNED, short_setting
 from autotune.report.sentences import break_even_sentence
 from autotune.search.result import TuneResult
 
@@ -159,6 +159,9 @@ def _stored_per_loaded(result: TuneResult) -> KeyFigure:
 
 def _setting(result: TuneResult) -> KeyFigure:
     heading, setting = "Chosen setting", result.setting
+    if result.chosen == LEARNED:
+        note = "blocks are ranked by what a learned model expects of them; all tables are in the policy"
+        return KeyFigure(heading, f"learned, {result.learned.store_mode} stores", note)
     if setting.lambda_recency >= 1.0:
         return KeyFigure(heading, short_setting(setting), "the engine's own rule; all values are listed below")
     note = f"recency against value (1 is LRU), on a time scale of {setting.tau_turnovers:.3g} turnovers"

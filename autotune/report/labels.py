@@ -7,6 +7,7 @@ from autotune.search.setting import Setting
 
 BASELINE = "lru"
 TUNED = "tuned"
+LEARNED = "learned"
 BOUNDS = ("clairvoyant", "clairvoyant_seconds")
 
 _POLICIES = {

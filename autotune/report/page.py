@@ -11,7 +11,8 @@ from autotune.export import render
 from autotune.report.columns import chosen_row, columns
 from autotune.report.facts import cost_facts, key_figures, provenance_facts, scope_facts, trace_facts
 from autotune.report.html import environment, packaged_text, save_page, security_policy
-from autotune.report.labels import BASELINE, BOUNDS, row_label, setting_facts
+from autotune.report.labels import BASELINE, BOUNDS, row_label
+from autotune.report.learned import learned_facts, rule_facts
 from autotune.report.plots import plot_groups
 from autotune.search.result import TuneResult
 
@@ -38,7 +39,8 @@ def render_report(result: TuneResult) -> str:
             bounds=BOUNDS,
             row_label=row_label,
             groups=plot_groups(result),
-            setting=setting_facts(result.setting),
+            setting=rule_facts(result),
+            learned=learned_facts(result),
             policy_yaml=render(result.document),
             trace=trace_facts(result),
             costs=cost_facts(result),

@@ -10,7 +10,8 @@ from rich.text import Text
 
 from autotune.report.columns import Column, chosen_row, columns
 from autotune.report.formats import duration, printable
-from autotune.report.labels import BASELINE, BOUNDS, row_label, short_setting
+from autotune.report.labels import BASELINE, BOUNDS, row_label
+from autotune.report.learned import chosen_rule, learned_sentences
 from autotune.report.sentences import as_sentence, break_even_sentence
 from autotune.search.result import TuneResult
 
@@ -48,7 +49,8 @@ def summary_lines(result: TuneResult) -> tuple[str, ...]:
     if result.reason not in result.verdict:
         lines.append(as_sentence(result.reason))
     if result.chosen != BASELINE:
-        lines.append(f"Chosen: {short_setting(result.setting)}; bounds at {100 * result.confidence:g} % confidence.")
+        lines.append(f"Chosen: {chosen_rule(result)}; bounds at {100 * result.confidence:g} % confidence.")
+    lines += [as_sentence(line) for line in learned_sentences(result)]
     return (*lines, break_even_sentence(result), as_sentence(result.ttft_note))
 
 

@@ -18,6 +18,7 @@ from autotune.search.problem import MIN_REQUESTS, Evaluation, Problem
 from autotune.search.result import NO_GAIN, Interval
 from autotune.search.setting import Setting
 from autotune.sim.config import CacheConfig
+from autotune.sim.learned import HazardRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +75,30 @@ class Judged:
         engine: The simulated engine under it, its time scales frozen as measured on the past.
         evaluation: Its outcome on the held-out part.
         gain_frac: Share of LRU's cost saved there; LRU's own gain unless it was measured.
+        rules: The learned rule that governs device and host instead of the setting; None = the setting does.
     """
 
     setting: Setting
     engine: CacheConfig
     evaluation: Evaluation
     gain_frac: Interval = NO_GAIN
+    rules: HazardRules | None = None
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether the engine stays as it is."""
+        return self.rules is None and self.setting.changes_nothing
+
+    @property
+    def row_name(self) -> str:
+        """The row of the table that shows it, if it changes anything."""
+        return "tuned" if self.rules is None else "learned"
+
+    def on(self, split: Split, engine: CacheConfig) -> Evaluation:
+        """The same on the held-out part with another engine, such as one of another size."""
+        if self.rules is None:
+            return split.whole.evaluate_engine(engine, split.held_out)
+        return split.whole.evaluate_rules(engine, self.rules, split.held_out)
 
 
 def gain_of(evaluation: Evaluation, baseline: Evaluation, rules: ValidationSettings, seed: int) -> Interval:
@@ -132,9 +151,23 @@ def choose(
     future, baseline = candidate.evaluation, lru.evaluation
     gain = gain_of(future, baseline, rules, seed)
     past_gain = gain_of(split.past.evaluate(candidate.setting), split.past.baseline, rules, seed)
+    verdict = judge_gains(future, baseline, past_gain, gain, goal)
+    return (replace(candidate, gain_frac=gain) if verdict.publish else lru), verdict
+
+
+def judge_gains(future: Evaluation, baseline: Evaluation, past_gain: Interval, gain: Interval, goal: Goal) -> Verdict:
+    """Whether a candidate may be published.
+
+    Args:
+        future: The candidate on the held-out part.
+        baseline: LRU there.
+        past_gain: Share of LRU's cost that it saved on the past.
+        gain: The same on the held-out part.
+        goal: What is wanted.
+    """
     verdict = decide(past_gain, gain, goal.min_gain_frac)
     if verdict.publish and any(limit(future, baseline) > 0.0 for limit in goal.constraints):
         verdict = Verdict(False, "what gained on the past broke a limit on the held-out part")
     if verdict.publish and goal.objective.value(future, baseline) >= 0.0:
         verdict = Verdict(False, f"the objective {goal.objective.name} did not improve on the held-out part")
-    return (replace(candidate, gain_frac=gain) if verdict.publish else lru), verdict
+    return verdict

@@ -88,7 +88,7 @@ def share(part: float, whole: float) -> float | None:
 
 
 def capacity_curves(split: Split, judged: Judged, workers: int) -> tuple[Curve, ...]:
-    """Hit rate and net seconds of LRU, the tuned policy and the clairvoyant over the capacity of each tier."""
+    """Hit rate and net seconds of LRU, the chosen policy and the clairvoyant over the capacity of each tier."""
     tiers = [tier for tier in (Tier.DEVICE, Tier.HOST) if split.whole.engine.capacities[tier]]
     curves: list[Curve] = []
     for tier in tiers:
@@ -96,7 +96,7 @@ def capacity_curves(split: Split, judged: Judged, workers: int) -> tuple[Curve, 
         jobs = [partial(_point, split, judged, tier, blocks) for blocks in capacities]
         points = in_threads(jobs, n_threads(split, workers))
         size = split.whole.trace.block_tokens * split.whole.costs.kv_bytes_per_token
-        for i, policy in enumerate(("lru", "tuned", "clairvoyant")):
+        for i, policy in enumerate(("lru", judged.row_name, "clairvoyant")):
             curves.append(
                 Curve(
                     policy=policy,
@@ -122,8 +122,12 @@ def _point(split: Split, judged: Judged, tier: Tier, blocks: int) -> list[tuple[
     plain = replace(whole.engine, device_blocks=tuned.device_blocks, host_blocks=tuned.host_blocks)
     spec = judged.setting.policy_spec(0.0 if judged.setting.is_lru else split.past.turnover_s(plain))
     clairvoyant = with_policy(lru, whole.ranked, PolicySpec("clairvoyant"))
-    engines = (lru, with_policy(tuned, whole.ranked, spec), clairvoyant)
-    return [_measures(whole.evaluate_engine(engine, split.held_out)) for engine in engines]
+    evaluations = (
+        whole.evaluate_engine(lru, split.held_out),
+        judged.on(split, with_policy(tuned, whole.ranked, spec)),
+        whole.evaluate_engine(clairvoyant, split.held_out),
+    )
+    return [_measures(evaluation) for evaluation in evaluations]
 
 
 def _with_blocks(engine: CacheConfig, tier: Tier, blocks: int) -> CacheConfig:

@@ -53,7 +53,7 @@ def marginal_values(split: Split, judged: Judged) -> tuple[MarginalValue, ...]:
         larger = _grown(judged.engine, tier)
         if larger is None or hours <= 0.0:
             continue
-        saved = split.whole.evaluate_engine(larger, split.held_out).totals.net_seconds_saved
+        saved = judged.on(split, larger).totals.net_seconds_saved
         added_gib = (larger.capacities[tier] - judged.engine.capacities[tier]) * base.cache.block_bytes / GIB
         seconds = (saved - base.totals.net_seconds_saved) / added_gib / hours
         values.append(MarginalValue(tier.name.lower(), seconds, turnover_s(base.cache, tier)))

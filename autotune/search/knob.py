@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 from pydantic import Field, model_validator
 
-from autotune.core.types import Admission
+from autotune.core.types import Admission, StoreMode
 from autotune.core.validation import BrokenRuleError, Strict
 
 Value = float | int | str | None
@@ -57,7 +57,20 @@ ALLOWED = {
     "resident_frac": Allowed(0.0, 1.0, above_low=True, or_null=True),
     "prefetch_depth": Allowed(0, 1024, whole=True, or_null=True),
     "chunk_blocks": Allowed(1, 1024, whole=True),
+    "trees": Allowed(1, 1000, whole=True),
+    "learning_rate": Allowed(0.0, 1.0, above_low=True),
+    "min_samples_leaf": Allowed(1, 100_000, whole=True),
+    "l2": Allowed(0.0, 1e6),
+    "near_quantile": Allowed(0.0, 1.0, above_low=True),
+    "far_quantile": Allowed(0.0, 1.0, above_low=True),
+    "pseudo_events": Allowed(0.0, 1e6),
+    "device_age_frac": Allowed(0.0, 100.0),
+    "ticks_per_horizon": Allowed(0.0, 10_000.0, above_low=True),
+    "copy_factor": Allowed(0.0, 1.0),
+    "refit_growth": Allowed(1.0, 100.0, above_low=True),
+    "first_fit_requests": Allowed(1, 10_000_000, whole=True),
 }
+WORDS: dict[str, tuple[str, ...]] = {"admission": tuple(Admission), "store_mode": tuple(StoreMode)}
 
 
 class Suggests(Protocol):
@@ -117,8 +130,8 @@ class Knob(Strict):
             BrokenRuleError: there is one.
         """
         values = self.choices or ((self.low, self.high) if self.low is not None else (self.value,))
-        if name == "admission":
-            allowed, wrong = f"one of {', '.join(Admission)}", [v for v in values if v not in list(Admission)]
+        if name in WORDS:
+            allowed, wrong = f"one of {', '.join(WORDS[name])}", [v for v in values if v not in WORDS[name]]
         else:
             allowed, wrong = str(ALLOWED[name]), [v for v in values if not ALLOWED[name].holds(v)]
         if wrong:
@@ -170,3 +183,36 @@ def _nearest_choice(choices: tuple[Value, ...], wanted: Value) -> Value:
         return wanted if wanted in choices else choices[0]
     target = wanted
     return min(numbers, key=lambda number: abs(number - target))
+
+
+class Knobs(Strict):
+    """A space: every field is a knob."""
+
+    @model_validator(mode="after")
+    def _only_values_that_exist(self) -> Knobs:
+        for name, knob in self._knobs():
+            knob.check(name)
+        return self
+
+    def draw_values(self, trial: Suggests) -> dict[str, Any]:
+        """Value of every knob for a trial."""
+        return {name: knob.draw(name, trial) for name, knob in self._knobs()}
+
+    def parameters_of(self, setting: object) -> dict[str, Value]:
+        """Parameters of the trial that stands for a setting, or comes closest to it in this space."""
+        return {name: knob.nearest(_plain(getattr(setting, name))) for name, knob in self._knobs() if knob.moves}
+
+    def distributions(self) -> dict[str, BaseDistribution]:
+        """Optuna distributions of the knobs that move."""
+        return {name: knob.distribution(name) for name, knob in self._knobs() if knob.moves}
+
+    def moving(self) -> tuple[str, ...]:
+        """Names of the knobs that move."""
+        return tuple(name for name, knob in self._knobs() if knob.moves)
+
+    def _knobs(self) -> list[tuple[str, Knob]]:
+        return [(name, getattr(self, name)) for name in type(self).model_fields]
+
+
+def _plain(value: object) -> Value:
+    return str(value) if isinstance(value, str) else value  # type: ignore[return-value]  # enums become words

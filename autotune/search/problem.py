@@ -16,6 +16,8 @@ from autotune.core.types import StoreMode, Tier
 from autotune.search.setting import LRU_SETTING, Setting
 from autotune.sim.config import CacheConfig
 from autotune.sim.engine import simulate_cache
+from autotune.sim.learned import HazardRules
+from autotune.sim.obeying import simulate_rules
 from autotune.sim.queueing import QueueConfig, QueueResult
 from autotune.sim.result import CacheResult, Seconds, Totals
 from autotune.sim.serving import latencies
@@ -142,6 +144,14 @@ class Problem:
         cache = simulate_cache(self.trace, engine, self.costs)
         measured = measured or self.warm
         return Evaluation(cache, measured, latencies(cache, queue, measured) if queue else None)
+
+    def evaluate_rules(
+        self, engine: CacheConfig, rules: HazardRules, measured: tuple[int, int] | None = None
+    ) -> Evaluation:
+        """Simulate an engine that obeys a learned rule from the first request on."""
+        cache = simulate_rules(self.trace, engine, self.costs, rules)
+        measured = measured or self.warm
+        return Evaluation(cache, measured, latencies(cache, self.queue, measured) if self.queue else None)
 
     def _split(self, resident_frac: float | None) -> CacheConfig:
         """The engine with share p of the device and host budget on the device."""

@@ -127,11 +127,11 @@ def _provenance(split: Split, judged: Judged, settings: Settings, trials: int) -
     device, host, disk = engine.capacities
     device_policy = None if given.device_policy.name == "lru" else given.device_policy.name
     return Provenance(
-        tool_version=_version("kv-autotune"),
+        tool_version=package_version("kv-autotune"),
         trace=TraceSource.of(split.whole.trace),
         packages=(
             Package(name="python", version=platform.python_version()),
-            *(Package(name=name, version=_version(name)) for name in _PACKAGES),
+            *(Package(name=name, version=package_version(name)) for name in _PACKAGES),
         ),
         seed=settings.search.seed,
         sampler=settings.search.sampler,
@@ -156,7 +156,8 @@ def _provenance(split: Split, judged: Judged, settings: Settings, trials: int) -
     )
 
 
-def _version(package: str) -> str:
+def package_version(package: str) -> str:
+    """Installed version of a package, or ``unknown``."""
     try:
         return version(package)
     except PackageNotFoundError:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from autotune.core.costs import CostProfile
 from autotune.core.policy import PolicyDocument
+from autotune.core.types import StoreMode
 from autotune.search.setting import Setting
 
 
@@ -177,13 +178,52 @@ class TraceSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class ModeRow:
+    """A store mode of the learned rule on the later part of the past, which its fit had not seen.
+
+    Attributes:
+        mode: The mode.
+        gain_frac: Share of LRU's cost saved there.
+    """
+
+    mode: StoreMode
+    gain_frac: float
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedReport:
+    """What became of the learned rule.
+
+    Attributes:
+        reason: Why it may be published or not, or why there is none.
+        store_mode: The mode that was chosen for it; None where there is no rule.
+        mode_gain_frac: Share of LRU's cost on the held-out part that LRU with that mode saves.
+        learning_gain_frac: What the rule saves beyond that, as a share of the same.
+        modes: Every store mode on the past, the chosen one first.
+        rows: Runs of blocks that it was fitted on.
+        fit_seconds: How long the fit took.
+        horizons_s: Near and far horizon.
+    """
+
+    reason: str
+    store_mode: StoreMode | None = None
+    mode_gain_frac: float = 0.0
+    learning_gain_frac: float = 0.0
+    modes: tuple[ModeRow, ...] = ()
+    rows: int = 0
+    fit_seconds: float = field(default=0.0, compare=False)
+    horizons_s: tuple[float, float] = (0.0, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
 class TuneResult:
     """Everything that a tuning run found.
 
     Attributes:
         document: The policy to publish.
         verdict: One sentence for the top of the report.
-        chosen: ``lru`` where nothing changes, ``rank``, or ``tuned lru`` where only other knobs than the rank's turned.
+        chosen: ``lru`` where nothing changes, ``rank``, ``tuned lru`` where only other knobs than the rank's turned, or
+            ``learned``.
         reason: Why it was chosen, in one sentence.
         setting: The chosen setting.
         gain_frac: Share of LRU's cost on the held-out part that the chosen setting saves.
@@ -205,6 +245,7 @@ class TuneResult:
         ttft_note: Why TTFT is reported or not.
         assumptions: What was assumed, one sentence each.
         wall_s: Seconds that the run took.
+        learned: What became of the learned rule.
     """
 
     document: PolicyDocument
@@ -231,3 +272,4 @@ class TuneResult:
     ttft_note: str
     assumptions: tuple[str, ...]
     wall_s: float
+    learned: LearnedReport = LearnedReport("")

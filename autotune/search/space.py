@@ -5,20 +5,17 @@ from __future__ import annotations
 from importlib.resources import files
 from pathlib import Path
 
-from optuna.distributions import BaseDistribution
-from pydantic import model_validator
-
 from autotune.core.errors import SearchError
 from autotune.core.strict_yaml import parse_mapping, read_text
 from autotune.core.types import Admission
-from autotune.core.validation import Strict, validate
-from autotune.search.knob import Knob, Suggests, Value
+from autotune.core.validation import validate
+from autotune.search.knob import Knob, Knobs, Suggests
 from autotune.search.setting import Setting
 
 __all__ = ["Knob", "SearchSpace", "load_space", "space_names"]
 
 
-class SearchSpace(Strict):
+class SearchSpace(Knobs):
     """All knobs; see :class:`~autotune.search.setting.Setting` for what they mean."""
 
     lambda_recency: Knob
@@ -32,32 +29,10 @@ class SearchSpace(Strict):
     prefetch_depth: Knob
     chunk_blocks: Knob
 
-    @model_validator(mode="after")
-    def _only_values_that_exist(self) -> SearchSpace:
-        for name, knob in self._knobs():
-            knob.check(name)
-        return self
-
     def draw(self, trial: Suggests) -> Setting:
         """The setting that a trial stands for."""
-        values = {name: knob.draw(name, trial) for name, knob in self._knobs()}
-        admission = Admission(str(values.pop("admission")))
-        return Setting(admission=admission, **values)  # type: ignore[arg-type]  # checked when the space was read
-
-    def parameters_of(self, setting: Setting) -> dict[str, Value]:
-        """Parameters of the trial that stands for a setting, or comes closest to it in this space."""
-        return {name: knob.nearest(_plain(getattr(setting, name))) for name, knob in self._knobs() if knob.moves}
-
-    def distributions(self) -> dict[str, BaseDistribution]:
-        """Optuna distributions of the knobs that move."""
-        return {name: knob.distribution(name) for name, knob in self._knobs() if knob.moves}
-
-    def moving(self) -> tuple[str, ...]:
-        """Names of the knobs that move."""
-        return tuple(name for name, knob in self._knobs() if knob.moves)
-
-    def _knobs(self) -> list[tuple[str, Knob]]:
-        return [(name, getattr(self, name)) for name in type(self).model_fields]
+        values = self.draw_values(trial)
+        return Setting(admission=Admission(values.pop("admission")), **values)
 
 
 def space_names() -> tuple[str, ...]:
@@ -83,7 +58,3 @@ def load_space(name_or_path: str | Path = "default") -> SearchSpace:
             remedy=f"known: {', '.join(space_names())}",
         )
     return validate(SearchSpace, parse_mapping(text, SearchError), SearchError, f"search space {name_or_path}")
-
-
-def _plain(value: object) -> Value:
-    return str(value) if isinstance(value, Admission) else value  # type: ignore[return-value]

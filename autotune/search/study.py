@@ -15,7 +15,9 @@ from dataclasses import asdict, dataclass, is_dataclass
 
 import numpy as np
 import optuna
+from optuna.pruners import BasePruner
 from optuna.samplers import BaseSampler, CmaEsSampler, NSGAIISampler, RandomSampler, TPESampler
+from optuna.storages import BaseStorage
 from optuna.study import Study
 from optuna.trial import FrozenTrial, Trial, TrialState
 from sqlalchemy.exc import SQLAlchemyError
@@ -79,8 +81,8 @@ def run_study(
     Raises:
         SearchError: the sampler is unknown, or a stored study belongs to another search or cannot be read or written.
     """
-    with _storage_errors(plan), _pool(plan.workers, problem, objective, constraints) as evaluate:
-        study = _open(plan, _mark(problem, space, objective, plan, constraints))
+    with storage_errors(plan.storage), _pool(plan.workers, problem, objective, constraints) as evaluate:
+        study = open_study(plan.storage, plan.study_name, _mark(problem, space, objective, plan, constraints))
         if not study.trials:
             for setting in (problem.own_setting, *plan.first):
                 study.enqueue_trial(space.parameters_of(setting))
@@ -104,7 +106,7 @@ def _next_batch(study: Study, space: SearchSpace, plan: StudyPlan, n_done: int) 
     end = min(plan.trials, -(-max(n_done + len(left), n_done + 1) // BATCH) * BATCH)
     batch = []
     for position in range(max(len(left), end - n_done)):
-        study.sampler = _sampler(plan, n_done + position)
+        study.sampler = sampler_of(plan.sampler, plan.seed, plan.trials, n_done + position)
         trial = Trial(study, left[position]) if position < len(left) else study.ask()
         drawn = space.draw(trial)
         batch.append((trial, drawn if trial.number else LRU_SETTING))
@@ -182,7 +184,7 @@ def _pool(
 
 
 @contextmanager
-def _storage_errors(plan: StudyPlan) -> Iterator[None]:
+def storage_errors(storage: str | None) -> Iterator[None]:
     """Say in one line what is wrong with a stored study, or that a process died."""
     try:
         yield
@@ -190,7 +192,7 @@ def _storage_errors(plan: StudyPlan) -> Iterator[None]:
         reason = str(error.__cause__ or error).splitlines()[0]
         raise SearchError(
             "a study is kept in an SQLite file that can be read and written",
-            got=f"{plan.storage}: {reason}",
+            got=f"{storage}: {reason}",
             remedy="give another --study file in a folder that exists",
         ) from error
     except BrokenProcessPool as error:
@@ -201,14 +203,23 @@ def _storage_errors(plan: StudyPlan) -> Iterator[None]:
         ) from error
 
 
-def _open(plan: StudyPlan, mark: str) -> Study:
-    study = optuna.create_study(
-        storage=plan.storage, study_name=plan.study_name, load_if_exists=plan.storage is not None
-    )
+def open_study(storage: str | BaseStorage | None, name: str, mark: str, pruner: BasePruner | None = None) -> Study:
+    """A new study, or the stored one of that name.
+
+    Args:
+        storage: Where it is kept; None keeps it in memory.
+        name: Name within the storage.
+        mark: Stands for everything that the values of the study depend on.
+        pruner: Says which trials are not worth finishing.
+
+    Raises:
+        SearchError: the stored study has another mark.
+    """
+    study = optuna.create_study(storage=storage, study_name=name, load_if_exists=storage is not None, pruner=pruner)
     if study.user_attrs.get(_MARK, mark) != mark:
         raise SearchError(
             "a stored study goes on with the search it was begun for",
-            got=f"study {plan.study_name!r} of another trace, engine, cost model, objective or search space",
+            got=f"study {name!r} of another trace, engine, cost model, objective or search space",
             remedy="give another --study file",
         )
     study.set_user_attr(_MARK, mark)
@@ -234,20 +245,24 @@ def _identity(part: object) -> object:
     return part if is_dataclass(part) else getattr(part, "__qualname__", type(part).__qualname__)
 
 
-def _sampler(plan: StudyPlan, number: int) -> BaseSampler:
-    """The sampler that draws trial ``number``."""
-    seed = int(np.random.SeedSequence((plan.seed, number)).generate_state(1)[0])
+def sampler_of(name: str, seed: int, trials: int, number: int) -> BaseSampler:
+    """The sampler that draws trial ``number`` of ``trials``.
+
+    Raises:
+        SearchError: there is no sampler of that name.
+    """
+    seed = int(np.random.SeedSequence((seed, number)).generate_state(1)[0])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-        if plan.sampler == "tpe":
+        if name == "tpe":
             return TPESampler(seed=seed, multivariate=True, constant_liar=True)
-        if plan.sampler == "random":
+        if name == "random":
             return RandomSampler(seed=seed)
-        if plan.sampler == "cmaes":
+        if name == "cmaes":
             return CmaEsSampler(seed=seed, warn_independent_sampling=False)
-        if plan.sampler == "nsga2":
-            return NSGAIISampler(seed=seed, population_size=max(4, min(50, plan.trials // 4)))
-    raise SearchError("a sampler is known by name", got=repr(plan.sampler), remedy="known: tpe, random, cmaes, nsga2")
+        if name == "nsga2":
+            return NSGAIISampler(seed=seed, population_size=max(4, min(50, trials // 4)))
+    raise SearchError("a sampler is known by name", got=repr(name), remedy="known: tpe, random, cmaes, nsga2")
 
 
 def _tell(study: Study, trial: Trial, setting: Setting, outcome: Outcome, name: str) -> TrialRow:

@@ -10,11 +10,15 @@ import numpy as np
 from autotune.core import registry
 from autotune.core.break_even import break_even_tokens
 from autotune.core.clock import Clock
+from autotune.core.policy import PolicyDocument
 from autotune.core.settings import Settings
 from autotune.core.shapes import ModelShape
 from autotune.core.trace import Trace
-from autotune.search import comparison, evidence, publishing
+from autotune.costs.reuse import NotEnough
+from autotune.search import comparison, evidence, learned_document, publishing
+from autotune.search import learned as learning
 from autotune.search.choice import Goal, Judged, Split, Verdict, choose, split_in_time
+from autotune.search.learned import LearnedCandidate
 from autotune.search.objectives.base import Objective
 from autotune.search.objectives.constraints import Constraint
 from autotune.search.problem import Evaluation, Problem
@@ -87,15 +91,19 @@ def tune(task: TuneTask, clock: Clock, on_progress: Progress | None = None) -> T
     rivals = _search(task, split, "random", on_progress) if _wants_rival(settings) else []
     lru, best = split.judge(LRU_SETTING), split.judge(best_of(rows).setting)
     goal = Goal(task.objective, task.constraints, MIN_GAIN_FRAC)
-    judged, verdict = choose(split, best, lru, goal, settings.validation, settings.search.seed)
-    contenders = {"tuned": judged.evaluation}
-    if judged.setting != best.setting:
+    rank = choose(split, best, lru, goal, settings.validation, settings.search.seed)
+    found = learning.learned_candidate(split, goal, settings) if settings.search.learned else None
+    judged, verdict, report = learning.better(split, rank, best, found, lru, goal, settings)
+    contenders = {"tuned": rank[0].evaluation}
+    if rank[0].setting != best.setting:
         contenders["best found, not published"] = best.evaluation
     if rivals:
         contenders["random search"] = split.judge(best_of(rivals).setting).evaluation
+    if isinstance(found, LearnedCandidate):
+        contenders["learned"] = found.judged.evaluation
     table = comparison.compare(split, lru.evaluation, contenders, settings.search.workers)
-    result = _describe(task, split, judged, verdict, lru.evaluation, table, [*rows, *rivals])
-    return replace(result, wall_s=clock.monotonic_s() - started_s)
+    described = _describe(task, split, judged, verdict, lru.evaluation, table, [*rows, *rivals], found)
+    return replace(described, learned=report, wall_s=clock.monotonic_s() - started_s)
 
 
 def _wants_rival(settings: Settings) -> bool:
@@ -129,20 +137,26 @@ def _describe(
     lru: Evaluation,
     table: tuple[PolicyRow, ...],
     trials: list[TrialRow],
+    found: LearnedCandidate | NotEnough | None,
 ) -> TuneResult:
     settings = task.settings
-    stays = judged.setting.changes_nothing
-    gap = None if stays else next(row.gap_closed_frac for row in table if row.name == "tuned")
+    stays = judged.changes_nothing
+    gap = None if stays else next(row.gap_closed_frac for row in table if row.name == judged.row_name)
     marginal = evidence.marginal_values(split, judged)
     horizon_s = split.past.turnover_s()
     prices = evidence.prices(marginal, evidence.reuse_steps(split.past.trace, horizon_s), horizon_s)
     searched = [row for row in trials if row.study == settings.search.sampler]
-    document = publishing.make_document(split, judged, lru, gap, prices, task.model, settings, len(searched))
+    document: PolicyDocument
+    if judged.rules is not None and isinstance(found, LearnedCandidate):
+        fitted = found.learned, len(found.modes)
+        document = learned_document.tuned_document(split, judged, fitted, lru, gap, prices, task.model, settings)
+    else:
+        document = publishing.make_document(split, judged, lru, gap, prices, task.model, settings, len(searched))
     cache, engine = judged.evaluation.cache, judged.engine
     return TuneResult(
         document=document,
         verdict=verdict_of(judged, gap, verdict),
-        chosen="lru" if stays else "tuned lru" if judged.setting.is_lru else "rank",
+        chosen=_chosen(judged),
         reason=verdict.reason,
         setting=judged.setting,
         gain_frac=judged.gain_frac,
@@ -162,9 +176,15 @@ def _describe(
         importance=parameter_importance(searched, task.space, settings.search.seed),
         break_even_tokens=break_even_tokens(split.whole.costs, 0, task.problem.trace.block_tokens),
         ttft_note=task.ttft_note,
-        assumptions=assumptions_of(split, settings),
+        assumptions=assumptions_of(split, judged, settings),
         wall_s=0.0,
     )
+
+
+def _chosen(judged: Judged) -> str:
+    if judged.rules is not None:
+        return "learned"
+    return "lru" if judged.changes_nothing else "tuned lru" if judged.setting.is_lru else "rank"
 
 
 def summarise(name: str, trace: Trace, block_bytes: int) -> TraceSummary:

@@ -271,6 +271,7 @@ def _provenances() -> st.SearchStrategy[policy.Provenance]:
         servers=st.none() | _COUNT,
         time_scale=st.none() | st.floats(1e-6, 1e6),
         baseline_device_blocks=st.none() | _COUNT,
+        baseline_store_mode=st.none() | st.sampled_from(list(StoreMode)),
         device_policy=st.none() | _NAME,
     )
     return st.builds(

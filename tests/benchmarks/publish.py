@@ -15,6 +15,7 @@ from pathlib import Path
 
 import inputs
 import memory
+import online
 import peers
 import quality
 import speed
@@ -54,6 +55,10 @@ def _peers(*traces: str, needs_folder: bool = False) -> Section:
     return Section(command, partial(peers.report_on, traces), traces if needs_folder else ())
 
 
+def _online(part: str) -> Section:
+    return Section(f"python tests/benchmarks/online.py {part}", partial(online.report_on, part))
+
+
 SECTIONS = {
     "speed": Section(
         f"python tests/benchmarks/speed.py --rounds {_SPEED_ROUNDS}", partial(speed.report, _SPEED_ROUNDS)
@@ -68,6 +73,7 @@ SECTIONS = {
     "peers-agentic": _peers("agentic", needs_folder=True),
     "peers-lmcache": _peers("miniswe", "magagent", "taubench", needs_folder=True),
     "peers-adversarial": _peers(*adversarial.KINDS),
+    **{f"online-{part}": _online(part) for part in online.EVERY},
 }
 
 

@@ -115,7 +115,7 @@ def run(job: Job) -> Outcome:
 
 def _settings(job: Job) -> Settings:
     settings = Settings()
-    search = settings.search.model_copy(update={"seed": job.seed, "trials": job.trials})
+    search = settings.search.model_copy(update={"seed": job.seed, "trials": job.trials, "learned": False})
     return settings.model_copy(update={"search": search})
 
 

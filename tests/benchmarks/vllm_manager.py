@@ -215,18 +215,18 @@ def bytes_per_entry(n: int) -> dict[str, float]:
 
 def time_swap(resident: int) -> dict[str, float]:
     """Longest pause in milliseconds of processor time while new rules come into force, and the steps that it takes."""
-    from autotune_policies.engines.vllm.manager import RERANKED_PER_STEP
+    from autotune_policies.engines.live.changes import SLICE_NS
 
     pool = Filled(our_policy(resident, HostRules.lru()), resident)
     index = pool.policy.index
     gc.collect()
-    pauses, left = [], 1
+    pauses = []
     began = time.thread_time()
     index.begin_swap(RANK)
     pauses.append(time.thread_time() - began)
-    while left:
+    while index.is_changing:
         began = time.thread_time()
-        left = index.advance_swap(RERANKED_PER_STEP)
+        index.advance_for(SLICE_NS, time.thread_time_ns)
         pauses.append(time.thread_time() - began)
     return {"longest_ms": 1e3 * max(pauses), "median_ms": 1e3 * statistics.median(pauses), "steps": len(pauses) - 1}
 

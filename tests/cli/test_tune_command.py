@@ -36,7 +36,8 @@ def test_json_has_what_outside_checks_read(tuned: tuple[Path, dict[str, Any]]) -
     gain = payload["gain_frac"]
     assert gain["low"] <= gain["value"] <= gain["high"]
     assert payload["baseline"] == "lru"
-    assert payload["chosen"] in ("lru", "rank")
+    assert payload["chosen"] in ("lru", "rank", "learned")
+    assert payload["learned"]["reason"]
     assert payload["trials"] == 6
 
 
@@ -45,7 +46,7 @@ def test_policy_and_report_are_written(tuned: tuple[Path, dict[str, Any]]) -> No
     out, payload = tuned
     document = load(out / "policy.yaml")
     assert payload["policy_path"] == str(out / "policy.yaml")
-    assert document.kind == payload["chosen"]
+    assert document.kind == {"learned": "class_hazard"}.get(payload["chosen"], payload["chosen"])
     assert (out / "report.html").read_text("utf-8").lower().startswith("<!doctype html>")
     assert sorted(p.name for p in out.iterdir()) == ["policy.yaml", "report.html"]
 

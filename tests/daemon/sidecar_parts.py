@@ -99,7 +99,8 @@ class Engine:
         readings[Signal.REQUESTS_WAITING] = Reading(0.0, now_s, "waiting")
         facts = {"policy_hash": self.hash_said or self._in_force[:12]} if self.hash_said or self._in_force else {}
         info = EngineInfo("vllm", "0.32.0", "llama-3.1-8b", facts=facts)
-        ttft = HistogramReading(sum(self.counts), None, BOUNDS_S, tuple(self.counts), now_s, "ttft")
+        waited_s = sum(0.75 * bound * n for bound, n in zip(BOUNDS_S, self.counts, strict=True) if n)
+        ttft = HistogramReading(sum(self.counts), waited_s, BOUNDS_S, tuple(self.counts), now_s, "ttft")
         return Collected(
             ok=True, seconds=0.01, snapshot=Snapshot("engine", now_s, info, readings, {Signal.TTFT_S: ttft})
         )

@@ -135,6 +135,15 @@ def test_telemetry_that_falls_silent_ends_the_trial(bench: Bench) -> None:
     assert "figures of telemetry are old" in bench.state.audit.entries[-1].reason
 
 
+def test_telemetry_without_records_ends_the_trial(bench: Bench) -> None:
+    """An engine that finishes requests and tells about none of them for half a minute has lost its telemetry."""
+    bench.into_trial(candidate())
+    bench.rounds(6, requests=0)
+    assert bench.loop.trials.watch is not None
+    bench.rounds(2, requests=0)
+    assert bench.kinds()[-1] == "rolled_back" and "telemetry are old" in bench.state.audit.entries[-1].reason
+
+
 def test_a_fault_of_the_plug_in_ends_the_trial(bench: Bench) -> None:
     """A failed integrity check, as the plug-in counts it, rolls back within one round."""
     bench.into_trial(candidate())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -21,6 +22,7 @@ from autotune.daemon.audit import AuditEntry, AuditLog
 from autotune.daemon.client import find_client, note_address
 from autotune.daemon.detaching import Detaching
 from autotune.daemon.drift import GAP_EDGES_S, DriftWatch, binned, differ
+from autotune.daemon.engine_facts import EngineProfile
 from autotune.daemon.guard import SecondsPerToken
 from autotune.daemon.jobs import HostSize, OutcomeKind, Share, TuneOutcome
 from autotune.daemon.locks import Locks
@@ -258,6 +260,20 @@ def test_an_engine_that_is_idle_is_not_asked_to_hurry(tmp_path: Path) -> None:
     bench.engine.idle = True
     bench.rounds(20)
     assert bench.loop.trials.watch is not None
+
+
+@pytest.mark.parametrize(
+    ("told", "wanted"), [("/models/tiny-llama", "tiny-llama"), ("org/Model-8B", "org/Model-8B"), ("", "llama-3.1-8b")]
+)
+def test_a_policy_names_the_model_as_the_plug_in_does(tmp_path: Path, told: str, wanted: str) -> None:
+    """The plug-in's own name counts, as it holds policies against that; else the one on the page."""
+    bench = Bench(tmp_path, Mode.OBSERVE)
+    start = bench.telemetry.waiting[0]
+    bench.telemetry.waiting[0] = replace(start, facts=replace(start.facts, model=told))
+    bench.rounds(2)
+    profile = bench.parts.engine_profile()
+    assert isinstance(profile, EngineProfile)
+    assert (profile.model, profile.kv_bytes_per_token, profile.budgets.host_bytes) == (wanted, 131_072, 160 * GIB)
 
 
 def test_the_status_is_json_that_reads_back(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ def section(page: str, heading: str) -> str:
 def test_architecture_names_every_folder() -> None:
     """The table of folders is the tree: nothing missing, nothing that is not there."""
     named = {cell.rstrip("/") for cell in _CELL.findall(section("docs/architecture.md", "What goes through it"))}
-    there = {path.parent.name for path in (ROOT / "autotune").glob("*/__init__.py")} | {"api.py"}
+    there = {path.parent.name for path in (ROOT / "autotune").glob("*/__init__.py")}
     assert named == there
 
 

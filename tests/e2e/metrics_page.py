@@ -21,6 +21,8 @@ _SAMPLES: dict[str, tuple[str, dict[str, str]]] = {
     "load_s": ("vllm:kv_offload_load_time_total", {}),
     "stores": ("vllm:kv_offload_store_size_count", {}),
     "loads": ("vllm:kv_offload_load_size_count", {}),
+    "first_tokens": ("vllm:time_to_first_token_seconds_count", {}),
+    "first_token_s": ("vllm:time_to_first_token_seconds_sum", {}),
     "preemptions": ("vllm:num_preemptions_total", {}),
     "evictions": ("kv_autotune_evictions_total", {}),
     "fallbacks": ("kv_autotune_fallbacks_total", {}),
@@ -41,6 +43,8 @@ class EngineCounters:
         load_s: Seconds that loads took.
         stores: Number of stores.
         loads: Number of loads.
+        first_tokens: Requests that got their first token.
+        first_token_s: Seconds that they waited for it, together.
         preemptions: Requests that lost their place on the device.
         evictions: Chunks that left the host; counted by our manager only.
         fallbacks: Times that our manager fell back to LRU.
@@ -55,6 +59,8 @@ class EngineCounters:
     load_s: float = 0.0
     stores: float = 0.0
     loads: float = 0.0
+    first_tokens: float = 0.0
+    first_token_s: float = 0.0
     preemptions: float = 0.0
     evictions: float = 0.0
     fallbacks: float = 0.0

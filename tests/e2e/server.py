@@ -51,6 +51,7 @@ class ServerSettings:
         max_model_tokens: Longest prompt and output together.
         max_requests: Requests that run at the same time.
         kv_transfer_config: Text of that argument; none for a server without offloading.
+        kv_events_config: Text of that argument; none for a server that publishes no KV events.
         log: Where the server's output goes.
     """
 
@@ -61,6 +62,7 @@ class ServerSettings:
     log: Path
     max_requests: int = 8
     kv_transfer_config: str | None = None
+    kv_events_config: str | None = None
 
     def command(self, port: int) -> list[str]:
         """The command line."""
@@ -77,6 +79,8 @@ class ServerSettings:
         }
         if self.kv_transfer_config is not None:
             options["--kv-transfer-config"] = self.kv_transfer_config
+        if self.kv_events_config is not None:
+            options["--kv-events-config"] = self.kv_events_config
         flags = ["--enforce-eager", "--enable-prefix-caching", "--enable-prompt-tokens-details"]
         pairs = [str(part) for option in options.items() for part in option]
         program = [str(self.python), "-m", "vllm.entrypoints.cli.main"]

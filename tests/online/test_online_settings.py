@@ -17,6 +17,7 @@ from autotune.online.settings import GuardSettings, OnlineSettings
 def test_defaults_are_the_loops() -> None:
     """Without a settings file the loop runs with its own defaults."""
     assert online_settings(LearningSettings()) == OnlineSettings()
+    assert online_settings(LearningSettings(), fit=ReuseModelSettings()).fit == ReuseSettings()
 
 
 def test_every_knob_can_be_set() -> None:

@@ -45,7 +45,9 @@ def test_the_result_is_complete(tuned: TuneResult, chat: Trace) -> None:
     assert tuned.budgets_bytes == (300 * 512 * 131_072, 1500 * 512 * 131_072, 0)
     assert (tuned.sizes.device_blocks, tuned.sizes.host_blocks, tuned.sizes.disk_blocks) == (300, 1500, 0)
     assert tuned.fit_until_s <= tuned.measured_from_s < chat.span_s
-    assert [row.name for row in tuned.rows] == ["lru", "arc", "s3fifo", "tuned", "random search", "clairvoyant"]
+    assert [row.name for row in tuned.rows] == [
+        *("lru", "arc", "s3fifo", "tuned", "random search", "learned", "clairvoyant")
+    ]
     assert len(tuned.curves) == 6
     assert [value.tier for value in tuned.marginal] == ["device", "host"]
     assert sum(window.accesses for window in tuned.windows) == chat.n_accesses

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from autotune.core.policy.quantities import MAX_RATIO, Count, Frac, Name, Seconds, Text
 from autotune.core.trace import Trace
-from autotune.core.types import EngineSemantics, Timing
+from autotune.core.types import EngineSemantics, StoreMode, Timing
 from autotune.core.validation import Strict
 
 
@@ -90,6 +90,10 @@ class SimulationFacts(Strict):
         default=None,
         description="Capacity of the device under the baseline, where the search moved the border between device and "
         "host; null = the same as under the policy.",
+    )
+    baseline_store_mode: StoreMode | None = Field(
+        default=None,
+        description="Store mode under the baseline, where it is another than the policy's; null = the same.",
     )
     device_policy: Name | None = Field(
         default=None,

@@ -17,7 +17,13 @@ import plotly.io as pio
 from autotune.report.labels import policy_label
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', sans-serif"
-_ROLES = {"lru": "lru", "tuned": "tuned", "clairvoyant": "clairvoyant", "clairvoyant_seconds": "clairvoyant"}
+_ROLES = {
+    "lru": "lru",
+    "tuned": "tuned",
+    "learned": "tuned",
+    "clairvoyant": "clairvoyant",
+    "clairvoyant_seconds": "clairvoyant",
+}
 _DASHES = {"clairvoyant": "dash", "lru": "dot"}
 
 

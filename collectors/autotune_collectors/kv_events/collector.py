@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 
 from autotune.core.clock import Clock, SystemClock
 from autotune.core.errors import ConfigError
-from autotune.core.signals import Collected
+from autotune.core.signals import Collected, Target
 from autotune.core.telemetry.wire import EpochCause, StreamFacts
 from autotune.core.types import Tier
+from autotune_collectors.kv_events.discovery import discover
 from autotune_collectors.kv_events.feed import EventCounts, EventFeed, EventRecord
 from autotune_collectors.kv_events.residency import TierView
 from autotune_collectors.kv_events.stream import EventStream, StreamCounts
@@ -108,6 +109,15 @@ class KvEventsCollector:
             ConfigError: an endpoint is no address of ZMQ.
         """
         return cls(EventSource(endpoint, replay_endpoint), clock=clock)
+
+    @classmethod
+    def discovered(cls, target: Target, timeout_s: float, clock: Clock) -> KvEventsCollector | None:
+        """One for what the engine itself says about its publisher; ``None`` = it says nothing that can be used."""
+        found = discover(target, timeout_s)
+        try:
+            return None if found is None else cls.at(*found, clock)
+        except ConfigError:
+            return None
 
     @property
     def name(self) -> str:

@@ -68,13 +68,21 @@ class Scraper:
         Raises:
             CollectError: the target does not answer in time.
         """
+        value = self.tree(path).get(field)
+        return value[:40] if isinstance(value, str) and value.isprintable() else ""
+
+    def tree(self, path: str) -> dict[str, object]:
+        """The JSON object that the target serves under a path, empty if it serves something else.
+
+        Raises:
+            CollectError: the target does not answer in time.
+        """
         answer = self._ask(self._target.url_of(path), _MAX_ANSWER_BYTES)
         try:
             tree = json.loads(answer)
         except (ValueError, RecursionError):
-            return ""
-        value = tree.get(field) if isinstance(tree, dict) else None
-        return value[:40] if isinstance(value, str) and value.isprintable() else ""
+            return {}
+        return tree if isinstance(tree, dict) else {}
 
     def _ask(self, url: str, max_bytes: int) -> bytes:
         """Must not be called where an event loop runs: it runs one of its own, whose timeout covers every byte."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any
 
 from autotune.core.learned import RunHistory
@@ -12,9 +13,13 @@ from autotune_policies.engines.live.learned_ranks import HazardRanks
 from autotune_policies.engines.live.ranks import Ranks
 from autotune_policies.engines.live.resident import Entry, Key, Resident
 from autotune_policies.engines.live.rules import HostRules
-from autotune_policies.engines.live.swap import RuleSwap, TickSwap
+from autotune_policies.engines.live.slots import Slots
+from autotune_policies.engines.live.swap import OrderSwap
 
 RANKED_AT_ONCE = 256
+SLICE_NS = 300_000
+_MOST_PER_SLICE = 8192
+_BATCH = 16
 
 
 class OrderChanges(ABC):
@@ -39,7 +44,9 @@ class OrderChanges(ABC):
     _ranks: Ranks | HazardRanks
     _leaf_only: bool
     _heap: list[Entry]
-    _swap: RuleSwap | None
+    _slots: Slots
+    _swap: OrderSwap | None
+    _waste: list[Entry]
     _version: int
 
     @abstractmethod
@@ -48,8 +55,24 @@ class OrderChanges(ABC):
 
     @property
     def is_changing(self) -> bool:
-        """Whether another order is being prepared."""
-        return self._swap is not None
+        """Whether there is something to do in slices: another order to prepare, or a former one to clear away."""
+        swap = self._swap
+        return bool(self._waste) or (swap is not None and (swap.left > 0 or not swap.is_tick))
+
+    def advance_for(self, slice_ns: int, clock_ns: Callable[[], int]) -> None:
+        """Go on with what is to be done in slices, for about so long.
+
+        Args:
+            slice_ns: How long one slice takes.
+            clock_ns: The time; where it stands still, a slice has a bound all the same.
+        """
+        began_ns = clock_ns()
+        for _ in range(_MOST_PER_SLICE // _BATCH):
+            if not self.is_changing:
+                return
+            self.advance_swap(_BATCH)
+            if clock_ns() - began_ns >= slice_ns:
+                return
 
     def begin_swap(self, rules: HostRules, now_ns: int = 0) -> None:
         """Prepare the order under new rules; the old ones hold until :meth:`advance_swap` answers 0.
@@ -60,7 +83,10 @@ class OrderChanges(ABC):
         """
         self.unstage()
         ranks = ranks_under(rules, self.chunk_tokens, self.past, now_ns)
-        self._swap = RuleSwap(self.residents, rules, ranks, self._catch_up)
+        self._swap = self._new_swap(rules, ranks, is_tick=False)
+
+    def _new_swap(self, rules: HostRules, ranks: Ranks | HazardRanks, *, is_tick: bool) -> OrderSwap:
+        return OrderSwap(self.residents, self._slots, rules, ranks, self._catch_up, is_tick=is_tick)
 
     def advance_swap(self, n: int) -> int:
         """Rank up to ``n`` residents in what is being prepared; new rules are obeyed when all are.
@@ -68,6 +94,8 @@ class OrderChanges(ABC):
         Returns:
             How many are left before new rules are obeyed; 0 also where none are being prepared.
         """
+        if self._waste:
+            del self._waste[-4 * n :]
         swap = self._swap
         if swap is None:
             return 0
@@ -99,18 +127,16 @@ class OrderChanges(ABC):
         if self._swap is None and 2 * now_ns >= ranks.begins_ns + ranks.ends_ns:
             self._prepare_tick(ranks, ranks.ends_ns)
 
-    def _prepare_tick(self, ranks: HazardRanks, now_ns: int) -> TickSwap:
+    def _prepare_tick(self, ranks: HazardRanks, now_ns: int) -> OrderSwap:
         self.unstage()
-        rules = self.rules
-        swap = TickSwap(self.residents, rules, ranks.next_tick(now_ns, rules), self._catch_up, self._heap)
-        self._swap = swap
+        self._swap = swap = self._new_swap(self.rules, ranks.next_tick(now_ns, self.rules), is_tick=True)
         return swap
 
-    def _take_over(self, swap: RuleSwap) -> None:
+    def _take_over(self, swap: OrderSwap) -> None:
         self._swap = None
         self.unstage()
         self.rules, self._ranks, self._leaf_only = swap.rules, swap.ranks, swap.rules.leaf_only
-        self._heap = swap.heap
+        self._waste, self._heap = self._heap, swap.heap  # letting go of many entries takes time, too
         self._version += 1
         self.ghosts.limit_to(swap.rules.ghost_entries(self.capacity))
 

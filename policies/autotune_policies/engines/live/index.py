@@ -25,7 +25,8 @@ from autotune_policies.engines.live.changes import RANKED_AT_ONCE, OrderChanges,
 from autotune_policies.engines.live.ghosts import GhostEntries
 from autotune_policies.engines.live.resident import IN_USE, Entry, Key, Resident
 from autotune_policies.engines.live.rules import HostRules
-from autotune_policies.engines.live.swap import RuleSwap
+from autotune_policies.engines.live.slots import Slots
+from autotune_policies.engines.live.swap import OrderSwap
 
 _SLACK = 64
 _FIRST_OUT = -(2**62)
@@ -48,6 +49,7 @@ class HostIndex(OrderChanges):
         self.chunk_tokens = chunk_tokens
         self.rules = rules
         self.residents: OrderedDict[Key, Resident] = OrderedDict()  # the least recently used first
+        self._slots = Slots()
         self.ghosts = GhostEntries(rules.ghost_entries(capacity))
         self.protected_parent: Key | None = None
         self.past: RunHistory[Key] | None = None
@@ -60,7 +62,8 @@ class HostIndex(OrderChanges):
         self._staged: list[Entry] = []
         self._sequence = 0
         self._version = 0
-        self._swap: RuleSwap | None = None
+        self._swap: OrderSwap | None = None
+        self._waste: list[Entry] = []
 
     def __len__(self) -> int:
         return len(self.residents)
@@ -84,6 +87,7 @@ class HostIndex(OrderChanges):
         if self.past is not None:
             resident.run = IN_USE if is_use else self.past.run_of(key)
         self.residents[key] = resident
+        self._slots.add(key, resident)
         resident.version = self._version
         self._place(key, resident, now_ns)
 
@@ -288,6 +292,7 @@ class HostIndex(OrderChanges):
 
     def _forget(self, key: Key, resident: Resident) -> None:
         """A chunk has left, and its parent was told; what it was continued by waits for it to come back."""
+        self._slots.take_out(resident, self.residents)
         if resident.children:
             self._chains.leave(key, resident)
         self.ghosts.put(key, resident.frequency, resident.last_ns)
@@ -314,7 +319,7 @@ class HostIndex(OrderChanges):
 
     def clear(self) -> None:
         """Forget everything, ghosts too; rules that were being prepared are obeyed at once."""
-        for content in (self.residents, self._chains.orphans, self._heap, self._staged):
+        for content in (self.residents, self._slots.keys, self._chains.orphans, self._heap, self._staged):
             content.clear()
         self.ghosts.clear()
         self.protected_parent = None

@@ -28,6 +28,7 @@ class Resident:
         next_entry: Its entry under rules that are being prepared.
         run: The run that it stands in, for a learned rule; ``None`` = nothing is remembered of it.
         is_copy: Whether the device holds it too, as far as has been seen.
+        slot: Its place in the list of all residents.
     """
 
     __slots__ = (
@@ -43,6 +44,7 @@ class Resident:
         "rank",
         "run",
         "sequence",
+        "slot",
         "version",
     )
 
@@ -60,3 +62,4 @@ class Resident:
         self.next_entry: Entry | None = None
         self.run: Run | None = None
         self.is_copy = False
+        self.slot = 0

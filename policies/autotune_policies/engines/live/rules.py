@@ -128,18 +128,21 @@ def learned_rules(document: PolicyDocument, tier: Tier) -> LearnedRules | None:
     if not isinstance(document, ClassHazardDocument) or rule is None or rule.policy != "class_hazard":
         return None
     digest = document_hash(document)
-    if digest not in _learned:
+    known = _learned.get(digest)
+    if known is None:
         section = document.class_hazard
-        _learned.clear()
         model = section.model()
         packed = pack(model, section.device_age_s)
         host = LearnedRules.of(packed, section.rerank_s, section.copy_factor)
         device = LearnedRules.of(packed, section.rerank_s, 1.0, gain_table(model, 0.0), host.classifier)
-        _learned[digest] = {Tier.DEVICE: device, Tier.HOST: host}
-    return _learned[digest][tier]
+        known = _learned[digest] = {Tier.DEVICE: device, Tier.HOST: host}
+        for former in list(_learned)[:-_KEPT]:
+            _learned.pop(former, None)
+    return known[tier]
 
 
-_learned: dict[str, dict[Tier, LearnedRules]] = {}  # of the document that was read last; both tiers ask for it
+_KEPT = 2  # a trial and the policy that it falls back to; both tiers ask for each
+_learned: dict[str, dict[Tier, LearnedRules]] = {}
 
 
 class ValueTerms:

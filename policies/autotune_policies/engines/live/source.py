@@ -13,19 +13,20 @@ from enum import Enum
 from pathlib import Path
 
 from autotune.core.clock import Clock, SystemClock
-from autotune.core.errors import AutotuneError, PolicyError
-from autotune.core.policy import PolicyDocument, document_hash, parse
-from autotune.core.strict_yaml import decode
+from autotune.core.errors import AutotuneError
+from autotune.core.policy import PolicyDocument, document_hash
 from autotune.core.units import NS_PER_S
-from autotune_policies.engines.live.matching import EngineFacts, check_match
+from autotune_policies.engines.live.matching import EngineFacts
+from autotune_policies.engines.live.reading import Reading
 from autotune_policies.engines.live.rules import HostRules
 from autotune_policies.engines.live.settings import POLICY_VARIABLE
-from autotune_policies.engines.live.watched_file import LOOK_NS, MAX_POLICY_BYTES, WatchedFile
+from autotune_policies.engines.live.watched_file import LOOK_NS, WatchedFile
 
 __all__ = ["EngineFacts", "PolicyChange", "PolicyOutcome", "PolicySource"]
 
 STOCK_HASH = "none"
 _MAX_REASON_CHARS = 1000
+_LARGE_BYTES = 64 * 1024
 
 
 class PolicyOutcome(Enum):
@@ -105,6 +106,8 @@ class PolicySource:
         self._clock = clock or SystemClock()
         self._in_force = _InForce()
         self._wake_ns = -(2**62)  # before which a poll has nothing to do
+        self._reading: Reading | None = None
+        self._has_read = False
         self._trouble: str | None = None  # with reaching the file, so that a lasting one is told once
 
     @property
@@ -140,8 +143,8 @@ class PolicySource:
     def _poll_file(self, now_ns: int) -> PolicyChange | None:
         if self._file is None:
             return self._tell_once(PolicyOutcome.MISSING, f"no policy_file is set and {POLICY_VARIABLE} is empty")
-        if now_ns < self._file.next_look_ns:
-            return None
+        if self._reading is not None or now_ns < self._file.next_look_ns:
+            return self._take_what_was_read(now_ns)
         try:
             content = self._file.look(now_ns)
         except FileNotFoundError:
@@ -149,13 +152,20 @@ class PolicySource:
         except (OSError, AutotuneError) as problem:
             return self._tell_once(PolicyOutcome.REJECTED, f"{self._file.path}: {_in_short(problem)}")
         self._trouble = None
-        return None if content is None else self._take(content, self._file.path, now_ns)
+        if content is None:
+            return None
+        self._reading = Reading(content, self._engine, in_background=self._has_read and len(content) > _LARGE_BYTES)
+        self._has_read = True
+        return self._take_what_was_read(now_ns)
 
-    def _take(self, content: bytes, path: Path, now_ns: int) -> PolicyChange:
-        """Put new content in force, or say why not; each content comes here once."""
+    def _take_what_was_read(self, now_ns: int) -> PolicyChange | None:
+        """Put new content in force, or say why not; each content comes here once it is read."""
+        if self._file is None or self._reading is None or not self._reading.is_done:
+            return None
+        reading, path = self._reading, self._file.path
+        self._reading = None
         try:
-            document = parse(decode(content, PolicyError, MAX_POLICY_BYTES))
-            check_match(document, self._engine)
+            document = reading.document()
             read = _reckon(document, now_ns, self._clock.utc_now())
         except AutotuneError as error:
             return self._change(PolicyOutcome.REJECTED, f"{path}: {_in_short(error)}")

@@ -24,14 +24,12 @@ from autotune.core.clock import monotonic_ns
 from autotune.core.learned import Run, RunHistory
 from autotune.core.policy import PolicyDocument
 from autotune.core.types import Tier
+from autotune_policies.engines.live.changes import SLICE_NS
 from autotune_policies.engines.live.index import HostIndex
-from autotune_policies.engines.live.pace import Pace
 from autotune_policies.engines.live.rules import HostRules, learned_rules
 from autotune_policies.engines.vllm.layout import Layout, LayoutGroup, cached_key
 
 _MOVES_PER_HEAD = 4
-_SLICE_NS = 300_000
-_FIRST_SLICE, _LARGEST_SLICE = 32, 512
 _ROUNDS = 4  # blocks in use and blocks that are gone are passed over, so one round may not yield enough
 
 
@@ -106,7 +104,6 @@ class DeviceKeep:
         self._spare: list[int] = []
         self._taken_blocks = 0
         self._blocks_per_chunk = layout.blocks_per_chunk
-        self._pace = Pace(_SLICE_NS, _FIRST_SLICE, _LARGEST_SLICE)
         self._index: HostIndex | None = None
         self.obey(rules, past)
 
@@ -224,11 +221,8 @@ class DeviceKeep:
 
     def _go_on(self, index: HostIndex) -> None:
         """Time has gone on, and a slice of what is being prepared is due."""
-        began_ns = self._now_ns()
-        if index.is_changing:
-            index.advance_swap(self._pace.items)
-            self._pace.took(self._now_ns() - began_ns)
-        index.at(began_ns)
+        index.advance_for(SLICE_NS, self._now_ns)
+        index.at(self._now_ns())
 
     def _clear_head(self, index: HostIndex, queue: Any) -> int:
         """Move ranked blocks from the head to the tail; returns how many blocks without a rank now lead the queue."""

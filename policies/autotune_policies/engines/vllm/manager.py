@@ -21,8 +21,8 @@ from autotune.core.clock import monotonic_ns
 from autotune.core.learned import RunHistory
 from autotune.core.types import Admission, Tier
 from autotune.core.units import NS_PER_S
+from autotune_policies.engines.live.changes import SLICE_NS
 from autotune_policies.engines.live.index import HostIndex
-from autotune_policies.engines.live.pace import Pace
 from autotune_policies.engines.live.rules import HostRules
 from autotune_policies.engines.live.settings import EngineSettings
 from autotune_policies.engines.live.source import EngineFacts, PolicyOutcome, PolicySource
@@ -40,9 +40,6 @@ from autotune_policies.engines.vllm.witness import Witness
 
 logger = init_logger("vllm.kv_autotune")
 
-RERANK_SLICE_NS = 300_000
-RERANKED_PER_STEP = 512
-_FIRST_SLICE = 32
 _MAX_REQUESTS = 65_536
 
 
@@ -79,7 +76,6 @@ class PolicyManager(ConnectorHooks):
         self._policy = self._ordered = RankCachePolicy(facts.n_chunks, index, self.groups, self._on_fault, now_ns)
         self._device_rules: DeviceRules | None = None
         self._past = EnginePast(chunk_tokens, facts.n_chunks)
-        self._pace = Pace(RERANK_SLICE_NS, _FIRST_SLICE, RERANKED_PER_STEP)
         self._hears_of_requests = False
         self._source = PolicySource(settings.policy_file, _engine_facts(facts))
         self._witness = Witness(settings, facts, self.counters, now_ns)
@@ -124,10 +120,7 @@ class PolicyManager(ConnectorHooks):
             change = self._source.poll(now_ns)
             if change is not None:
                 self._take(index, change, now_ns)
-            if index.is_changing:
-                began_ns = self._now_ns()
-                index.advance_swap(self._pace.items)
-                self._pace.took(self._now_ns() - began_ns)
+            index.advance_for(SLICE_NS, self._now_ns)
             index.at(now_ns)
         except Exception as fault:
             self._ordered.fall_back("follow_policy", fault)

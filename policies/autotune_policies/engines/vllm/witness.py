@@ -20,6 +20,7 @@ from autotune_policies.engines.live.records import (
     StreamFacts,
     Transfer,
 )
+from autotune_policies.engines.live.resident import IN_USE, Resident
 from autotune_policies.engines.live.settings import EngineSettings
 from autotune_policies.engines.vllm.facts import PoolFacts
 from autotune_policies.engines.vllm.features import FinishedRequest
@@ -93,8 +94,8 @@ class Witness:
         log.log(
             key,
             action,
-            f"{reason}; {frequency:.2f} accesses",
-            rank_ns=resident.rank if resident is not None and rules.leaf_only else None,
+            f"{reason}; {_what_counts(index, key, resident, frequency)}",
+            rank_ns=resident.rank if resident is not None and rules.weight_ns > 0.0 else None,
             value_s=rules.expected_s(frequency, resident.depth, self._chunk_tokens) if resident is not None else None,
             price_s_per_byte=rules.prices.host_s_per_byte,
         )
@@ -205,6 +206,17 @@ class Witness:
         for writer in (self.recorder, self.log):
             if writer is not None:
                 writer.close()
+
+
+def _what_counts(index: HostIndex, key: bytes, resident: Resident | None, frequency: float) -> str:
+    """What a chunk is ranked by, apart from its depth."""
+    learned, past = index.rules.learned, index.past
+    if learned is None or past is None:
+        return f"{frequency:.2f} accesses"
+    run = past.run_of(key) if resident is None else resident.run
+    if run is None:
+        return "its past is not known"
+    return "its request has not finished" if run is IN_USE else f"class {learned.classifier.group_of(run)}"
 
 
 def _histories(spans: Sequence[RunSpan], start: int, end: int) -> tuple[RunFeatures, ...] | None:

@@ -17,7 +17,7 @@ from autotune.core.access import AccessFeatures, AccessRecord
 from autotune.core.errors import TraceError
 from autotune.core.telemetry.reading import FrameReader
 from autotune.core.telemetry.segments import read_segments, read_transfers, segments_in
-from autotune.core.telemetry.wire import TransferRecord
+from autotune.core.telemetry.wire import ACCESS, TransferRecord
 from autotune.core.types import Tier
 from autotune.testing.clocks import ManualClock
 from autotune_policies.engines.live.record_stream import RecordStream, split_key
@@ -85,7 +85,7 @@ def read_all(frames: list[bytes], group: int = 0) -> list[Any]:
 
 def test_a_record_comes_back_as_it_was_told(tmp_path: Path) -> None:
     """Every field of a run survives: ids as KV events carry them, depth, tier, bytes, seconds and features."""
-    features = AccessFeatures(1.5, 2.0, 0.25, 7, "stop", 3)
+    features = AccessFeatures(1.5, 2.0, 0.25, 7, "stop", 3, ((1, (0.5, -1.0)), (1, (2.0, 3.0))))
     hit = Run((key(2**70 + 5), key(6)), 4, 64, Tier.HOST, 65_536, 0.002, features)
     miss = Run((key(7),), 6, 32, None, 32_768, 0.01)
     recorder = AccessRecorder(FACTS, TelemetryTarget.parse(f"file:{tmp_path}"), BIG, ManualClock())
@@ -99,6 +99,17 @@ def test_a_record_comes_back_as_it_was_told(tmp_path: Path) -> None:
     assert (third.time_s, third.request, third.epoch) == (1.5, 12, 0)
     assert list(read_transfers(tmp_path)) == [TransferRecord(2.0, 0, Direction.LOAD, 65_536, 0.002)]
     assert recorder.lost == 0
+
+
+def test_records_of_earlier_writers_stay_readable() -> None:
+    """A frame whose features end before what a learned rule knew is read; nothing is known of that."""
+    import msgspec
+
+    told = [1.5, None, 0.25, 7, "stop", 3]
+    frame = [ACCESS, 0, 0, 0.0, 1, 2, [[0, 4, [5], 16, -1, 0, 0.0, told]]]
+    (record,) = read_all([header_frame(), msgspec.msgpack.encode(frame)])
+    assert record.features == AccessFeatures(1.5, None, 0.25, 7, "stop", 3)
+    assert record.features.runs is None
 
 
 def test_no_token_and_no_text_of_a_request_leaves(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -394,3 +395,37 @@ def test_any_valid_document_with_a_host_is_taken(
     ranges = document.fingerprint.engines
     is_meant = not ranges or any(engine_of(one) == "vllm" and is_within("0.32.0", one) for one in ranges)
     assert change.document == (confirmed if is_meant and document.tiers.host is not None else None)
+
+
+def test_a_large_file_is_read_beside_the_scheduler(tmp_path: Path) -> None:
+    """The first policy is there at once; a later one is obeyed once it has been read, and no poll waits for that."""
+    watch = Watch(tmp_path / "policy.yaml")
+    padding = "\n# " + "x" * 70_000
+    (tmp_path / "policy.yaml").write_text(A + padding)
+    first = watch.poll()
+    assert first is not None
+    assert weight_in(first.document) == 0.25
+    (tmp_path / "policy.yaml").write_text(B + padding)
+    for _ in range(10_000):
+        change = watch.poll()
+        if change is not None:
+            break
+        assert weight_in(watch.source.document) == 0.25
+        time.sleep(0.001)
+    assert change is not None
+    assert change.outcome is PolicyOutcome.NEW_POLICY
+    assert weight_in(watch.source.document) == 0.75
+
+
+def test_a_large_file_that_is_broken_changes_nothing(tmp_path: Path) -> None:
+    """What the thread found wrong is told as for any file, once."""
+    watch = Watch(tmp_path / "policy.yaml")
+    (tmp_path / "policy.yaml").write_text(A)
+    watch.poll()
+    (tmp_path / "policy.yaml").write_text("kind: nonsense\n# " + "x" * 70_000)
+    told = []
+    for _ in range(200):
+        told.append(watch.poll())
+        time.sleep(0.001)
+    assert [change.outcome for change in told if change is not None] == [PolicyOutcome.REJECTED]
+    assert weight_in(watch.source.document) == 0.25

@@ -51,7 +51,9 @@ def test_a_bad_value_is_ignored_and_named(name: str, value: Any) -> None:
     other = "priority" if name != "priority" else "session_end"
     hints = hints_of({"kv_autotune": {name: value, other: {"priority": 2, "session_end": True}[other]}})
     assert hints.ignored == (name,)
-    expected = ClientHints(priority=2, ignored=(name,)) if other == "priority" else ClientHints(None, 1, ignored=(name,))
+    expected = (
+        ClientHints(priority=2, ignored=(name,)) if other == "priority" else ClientHints(None, 1, ignored=(name,))
+    )
     assert hints == expected
 
 

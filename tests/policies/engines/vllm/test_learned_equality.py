@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -88,7 +89,11 @@ def test_records_carry_what_was_decided_by(engine_pool: EnginePool, tiny_llama: 
     """With telemetry on, every record says what is known of each of its stretches, and they add up to its blocks."""
     scenario = Scenario(tiny_llama, works(), device_blocks=48)
     text = policy_text(tiny_llama, StoreMode.EAGER)
-    run(engine_pool, tmp_path, scenario, text, telemetry=f"file:{tmp_path / 'records'}")
+    log = tmp_path / "decisions.jsonl"
+    told = {"telemetry": f"file:{tmp_path / 'records'}", "decision_log": str(log), "decision_log_sample_frac": 1.0}
+    run(engine_pool, tmp_path, scenario, text, **told)
+    assert {"EVICT", "OFFLOAD", "LOAD"} <= {json.loads(line)["action"] for line in log.read_text("ascii").splitlines()}
+    assert "class " in log.read_text("ascii")
     records = list(read_segments(tmp_path / "records"))
     assert len({record.request for record in records}) == len(scenario.works)
     for record in records:

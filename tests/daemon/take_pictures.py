@@ -1,4 +1,4 @@
-"""Take pictures of the sidecar's page for the docs: ``python tests/daemon/http/take_pictures.py docs/images``.
+"""Take pictures of the sidecar's page for the docs: ``python tests/daemon/take_pictures.py docs/images``.
 
 Needs what 'make test-browser' installs.
 """

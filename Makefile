@@ -10,6 +10,8 @@ PARSERS ?= lmcache deepspeed transformers sglang dynamo flexgen # whose parsers 
 OUT ?= out
 PYTEST_ARGS ?=
 ENGINE_PYTEST_ARGS ?=
+FUZZ_RUNS ?= 50000
+FUZZ_SEED ?= 1
 BENCH ?= # sections of docs/benchmarks.md, such as speed or memory; all of them if empty
 
 BIN := $(VENV)/bin
@@ -68,8 +70,14 @@ test-browser: $(VENV)/.stamp-dev ## the sidecar's page in headless Chromium, whi
 test-slow: $(VENV)/.stamp-dev $(VLLM_BUILT) ## tests that take minutes each
 	$(call both,slow)
 
-fuzz: $(VENV)/.stamp-dev $(VLLM_BUILT) ## long random search for faults
+# Coverage-guided as well where atheris installs (Python 3.11 to 3.13 on Linux). It is no dependency of anything else.
+fuzz: $(VENV)/.stamp-dev $(VLLM_BUILT) ## long random search for faults: more than a million inputs
 	$(call both,fuzz,--hypothesis-profile=fuzz)
+	@if $(PIP) --no-deps atheris==3.0.0 2>/dev/null; then \
+	    for target in metrics events telemetry policy trace; do \
+	        printf '\n== coverage-guided: %s, $(FUZZ_RUNS) inputs, seed $(FUZZ_SEED)\n' $$target; \
+	        $(BIN)/python tests/fuzz/coverage_guided.py $$target --runs $(FUZZ_RUNS) --seed $(FUZZ_SEED) || exit 1; done; \
+	else echo 'left out: the coverage-guided search, since atheris does not install here'; fi
 
 # A server is started three times and a minute of requests is sent to each: six minutes on two cores.
 demo-vllm: $(VENV)/.stamp-tuner $(VLLM_STAMP) ## a real vLLM server under LRU, ARC and a tuned policy

@@ -16,7 +16,7 @@ from pathlib import Path
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 SCHEMES = {"light": 1, "dark": 0}  # numbers that Chromium gives to prefers-color-scheme
-WIDTH, HEIGHT = 1280, 800  # up to the end of the table of policies
+WIDTH, HEIGHT = 1280, 832  # up to the end of the table of policies
 OPTIONS = (
     "--headless",
     "--disable-background-networking",

@@ -6,9 +6,11 @@
 agents (format kv-cache-tester) in ``DIR/weka_agentic``; every third session is searched on, and those after them judge.
 ``unknown`` is the compromise over all of them: the mean over their cases less the spread.
 
-Nothing is chosen by what judges it. A search sees the time from 20 % to 60 % of its traces, the loop running from the
-start; the rest of the time judges, and so do traces that the search did not see. Beside what was found stand the fixed
-defaults and random search with as many trials.
+A search sees the time from 20 % to 60 % of its traces, the loop running from the start; the rest of the time judges,
+and so do traces that the search did not see. Beside what was found stand the fixed defaults under each store mode and
+random search with as many trials. A preset holds what was found only where the later time confirms it against the
+defaults in the store mode that did best where it was searched; else it holds those. The later time decides nothing
+else.
 
 The rank rule's setting is the middle (median, on the knob's own scale) of the best settings at several capacities, so
 that it leans on none of them. A preset is never used where it would be judged on what it was found on: a search starts
@@ -30,11 +32,11 @@ from autotune.api import cost_profile
 from autotune.core.clock import SystemClock
 from autotune.core.files import write_atomically
 from autotune.core.trace import Trace
-from autotune.core.types import Tier, Timing
+from autotune.core.types import StoreMode, Tier, Timing
 from autotune.online.settings import OnlineSettings
 from autotune.search.objectives.net_seconds import NetSeconds
 from autotune.search.online.case import Case, Engines, cases_of
-from autotune.search.online.judging import judge
+from autotune.search.online.judging import Judged, judge
 from autotune.search.online.setting import LoopSetting
 from autotune.search.online.space import load_loop_space
 from autotune.search.online.study import LoopPlan, LoopTrial, best_loop, search_loop
@@ -103,21 +105,24 @@ def main() -> None:
     """Write the presets and print what they are worth."""
     options = _options()
     known = (*carried(), *((agents(options.traces, 0),) if options.traces else ()))
-    contenders = {"defaults": LoopSetting.of(OnlineSettings())}
+    contenders = {f"defaults, {mode}": LoopSetting.of(OnlineSettings(), mode) for mode in StoreMode}
     for name in options.kind or (*(traffic.name for traffic in known), UNKNOWN):
         seen = tuple(traffic for traffic in known if name in (traffic.name, UNKNOWN))
         if not seen:
             raise SystemExit(f"no traffic of kind {name!r}; agentic needs --traces")
-        warm = tuple(contenders[one.name] for one in seen if name == UNKNOWN and one.name in contenders)
+        tuned = [f"{one.name}, tuned" for one in seen] if name == UNKNOWN else []
+        warm = tuple(contenders[key] for key in tuned if key in contenders)
         rows = _searched(name, seen, warm, options)
         contenders[f"{name}, random"] = best_loop(rows["random"]).setting
-        contenders[name] = _rounded(best_loop(rows["tpe"]).setting)
+        contenders[f"{name}, tuned"] = _rounded(best_loop(rows["tpe"]).setting)
+        contenders[name] = _confirmed(seen, contenders[f"{name}, tuned"])
         write_atomically(options.out / f"{name}.yaml", _preset(name, seen, contenders[name], options).to_yaml())
-        print(f"\n## {name}\n\n{_settings_text(contenders[name])}\n")
+        print(f"\n## {name}\n\ntuned: {_settings_text(contenders[f'{name}, tuned'])}\n")
+        print(f"preset: {_settings_text(contenders[name])}\n")
         print(_searched_table(rows), flush=True)
-    for traffic in known:
+    for traffic in known if options.seeds else ():
         print(_judged_table(f"{traffic.name}, the time after what was searched", traffic, JUDGED, contenders, options))
-    if options.traces:
+    if options.traces and options.seeds:
         print(_judged_table("sessions that no search saw", agents(options.traces, 1), UNSEEN, contenders, options))
 
 
@@ -128,7 +133,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--kind", action="append", help="only this preset; may be repeated")
     parser.add_argument("--journal", type=Path, help="folder that keeps the studies, to go on with")
     parser.add_argument("--out", type=Path, default=FOLDER, help="where the presets go")
-    parser.add_argument("--seeds", type=int, default=1, help="seeds of the loop that judge")
+    parser.add_argument("--seeds", type=int, default=1, help="seeds of the loop that judge; 0 = no tables")
     return parser.parse_args()
 
 
@@ -153,6 +158,21 @@ def _searched(
         )
         found[sampler] = search_loop(cases, space, plan, _report(name, plan))
     return found
+
+
+def _confirmed(seen: Sequence[Traffic], found: LoopSetting) -> LoopSetting:
+    """What was found if the time after the search confirms it, else the defaults in the store mode that did best."""
+    base = OnlineSettings()
+    modes = {str(mode): LoopSetting.of(base, mode) for mode in StoreMode}
+    default = modes[max(judge(modes, _cases(seen, SEARCHED), base), key=_worth).name]
+    later = judge({"default": default, "found": found}, _cases(seen, JUDGED), base)
+    return found if _worth(later[1]) > _worth(later[0]) else default
+
+
+def _worth(judged: Judged) -> float:
+    """What the search maximised, without regard to the spread."""
+    weight = LoopPlan().shadow_weight
+    return (1.0 - weight) * judged.closed_frac + weight * judged.shadow_frac
 
 
 def _report(name: str, plan: LoopPlan) -> Callable[[LoopTrial, LoopTrial], None]:

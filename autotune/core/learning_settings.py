@@ -19,7 +19,7 @@ class ReuseModelSettings(Strict):
 
     trees: int = Field(default=80, ge=1, le=10_000, description="Trees per horizon.")
     learning_rate: float = Field(default=0.15, gt=0.0, le=1.0, description="Share of each tree that counts.")
-    min_samples_leaf: Count = Field(default=50, description="Fewest rows in a leaf of a tree.")
+    min_samples_leaf: Count = Field(default=100, description="Fewest rows in a leaf of a tree.")
     l2: float = Field(
         default=100.0,
         ge=0.0,
@@ -60,6 +60,7 @@ class LoopFitSettings(ReuseModelSettings):
     """The same for a loop, which fits often and begins with little."""
 
     trees: int = Field(default=30, ge=1, le=10_000, description=_said("trees"))
+    min_samples_leaf: Count = Field(default=50, description=_said("min_samples_leaf"))
     max_rows: Count = Field(default=50_000, description=_said("max_rows"))
     max_tree_rows: Count = Field(default=20_000, description=_said("max_tree_rows"))
     min_rows: Count = Field(default=100, description=_said("min_rows"))

@@ -221,7 +221,7 @@ def tuned(
 ) -> PolicyDocument:
     """A quick tuning run on a host as large as the device."""
     settings = Settings(
-        search=SearchSettings(trials=8, random_search=False),
+        search=SearchSettings(trials=8, random_search=False, learned=False),
         simulation=SimulationSettings(device_policy=device_policy),
     )
     return api.tune(trace, device_blocks=tier_blocks, host_blocks=tier_blocks, settings=settings, space=space).document

@@ -61,8 +61,17 @@ def _against_aims(journal: Journal, by_place: dict[Place, list[Run]]) -> str:
         seeds = sorted({len(runs) for place, runs in by_place.items() if place[:2] == where})
         lines.append([*where, "–".join(str(n) for n in dict.fromkeys((*seeds[:1], *seeds[-1:]))), *cells])
     heads = ["trace", "timing", "seeds", *(share(frac) for frac in _AIM_FRACS)]
-    note = "† Requests are larger than the device or wait longer for room than they take to prefill and load."
+    reached, judged = _reached(journal, by_place)
+    note = f"The mean reaches the aim in {reached} of {judged} cells that have one and were run. "
+    note += "† Requests are larger than the device or wait longer for room than they take to prefill and load."
     return f"{table(heads, lines)}\n\n{note}"
+
+
+def _reached(journal: Journal, by_place: dict[Place, list[Run]]) -> tuple[int, int]:
+    """Cells whose mean is at the aim or above, and cells with an aim."""
+    aimed = {(*where, frac): aim for where, own in AIMS.items() for frac, aim in zip(_AIM_FRACS, own, strict=True)}
+    judged = {place: aim for place in by_place if (aim := aimed[place]) is not None}
+    return sum(mean(gaps_closed(journal, by_place[place])) >= aim for place, aim in judged.items()), len(judged)
 
 
 def _is_crowded(lru: Run) -> bool:

@@ -38,7 +38,7 @@ def report(journal: Journal) -> str:
             _verdict(compared, "LRU with eager stores", [one.excess_frac for one in compared]),
             _verdict(compared, "LRU with lazy stores", [one.excess_in_mode_frac for one in compared]),
             "Runs that stayed in LRU from beginning to end, and why:",
-            table(("trace", "runs", "C1", "why"), _stays(compared)),
+            table(("trace", "runs", "C1", "why", "the shadow's saving, whole run"), _stays(compared)),
         ]
     )
 
@@ -101,7 +101,9 @@ def _stays(compared: Sequence[_Compared]) -> list[list[str]]:
     for (trace, why), count in sorted(counts.items()):
         same = [one.run for one in compared if one.run.cell.trace == trace and one.run.stayed and _why(one.run) == why]
         fracs = sorted({run.cell.device_frac for run in same})
-        found.append([trace, str(count), ", ".join(share(frac) for frac in fracs), why])
+        saved = [run.learned_frac for run in same]
+        shown = f"{100 * min(saved):+.2f} to {100 * max(saved):+.2f} %" if same[0].fits else ""
+        found.append([trace, str(count), ", ".join(share(frac) for frac in fracs), why, shown])
     return found
 
 

@@ -14,6 +14,7 @@ from peers_policies import LRU
 from tables import table
 
 from autotune.core.files import write_atomically
+from autotune.online.settings import OnlineSettings
 from autotune.report.streaming import svg
 
 PICTURE = Path(__file__).parents[2] / "docs" / "images" / "online-writes.svg"
@@ -34,6 +35,7 @@ def report(journal: Journal) -> str:
             "Half of the bytes that LRU with eager stores writes, per second of the run (waits included), on average: "
             "`write_bytes_per_s`; store mode lazy.",
             _half_table(journal, runs),
+            _verdict(journal, runs),
             f"**Seconds against bytes written**, {_CURVE_AT[0]} timing, C1 = {share(_CURVE_AT[1])}:",
             table(("trace", "budget, % of LRU's", "seeds", "written, % of LRU's", "gap closed"), _curve(journal)),
             f"![Seconds against bytes written](images/{PICTURE.name})",
@@ -66,6 +68,17 @@ def _half_table(journal: Journal, runs: Sequence[Run]) -> str:
             )
     heads = ("trace", "timing", "C1", "seeds", "written, % of LRU's", "gap closed", "total cost, worst seed")
     return table(heads, lines)
+
+
+def _verdict(journal: Journal, runs: Sequence[Run]) -> str:
+    most = max(written(journal, run) for run in runs)
+    burst_s = OnlineSettings().write_burst_s
+    held = sum(written(journal, run) <= _HALF * (1.0 + burst_s / journal[run.cell, LRU].whole_span_s) for run in runs)
+    above = sum(run.cost_s < journal[run.cell, LRU].cost_s for run in runs)
+    return (
+        f"The budget, with the {burst_s:g} s that may be saved up at the start, holds in {held} of {len(runs)} runs; "
+        f"most written: {100 * most:.1f} % of LRU's bytes. Net seconds are above LRU's in {above} of {len(runs)} runs."
+    )
 
 
 def _points(journal: Journal, trace: str) -> list[tuple[str, list[Run]]]:

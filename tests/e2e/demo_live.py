@@ -43,8 +43,9 @@ from autotune.geometry import load_model
 DEVICE_BLOCKS, HOST_BLOCKS, LONGEST_BLOCKS = 40, 250, 32
 ENDINGS = (ChangeKind.CANARY_KEPT, ChangeKind.ROLLED_BACK)
 FIRST, SECOND = NATURES
+WIDE = 140  # columns where there is no terminal
 NEVER_TOKENS = 1_000_000  # a run that is shorter than this is not loaded: no run is
-LEARNING_S, TRIAL_S = 240.0, 150.0
+LEARNING_S, TRIAL_S = 240.0, 120.0
 HERE = Path(__file__).parent
 
 
@@ -131,7 +132,7 @@ def tuned(stage: Stage, nature: str, before: str, trial: int) -> None:
     )
     now_s = time.monotonic()
     stage.title("a policy is on trial")
-    stage.console.print(picture(started, min(stage.console.width, 140)))
+    stage.console.print(picture(started, min(stage.console.width, WIDE)))
     stage.measure(nature, before, now_s - WINDOW_S, now_s, None)
     ended = stage.wait("the trial must end", lambda status: count(status, *ENDINGS) >= trial, TRIAL_S)
     change = last(ended, *ENDINGS)
@@ -165,7 +166,7 @@ def taken_back(stage: Stage) -> None:
     now_s = time.monotonic()
     stage.measure(SECOND, "the bad policy", began_s, now_s, None)
     stage.title(f"taken back after {now_s - began_s:.0f} s: {change.reason}")
-    stage.console.print(picture(ended, min(stage.console.width, 140)))
+    stage.console.print(picture(ended, min(stage.console.width, WIDE)))
     if load_policy(stage.paths.policy) != good:
         raise StoryError("the policy before must be in force again", got="another one")
 
@@ -262,7 +263,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=ROOT / "out/live")
     parser.add_argument("--events-port", type=int, default=18757, help="first of two free ports for KV events")
     given = parser.parse_args()
-    console = Console()
+    console = Console() if sys.stdout.isatty() else Console(width=WIDE)
     try:
         scenes = run(given.engine, given.out.absolute(), console, given.events_port)
     except KeyboardInterrupt:

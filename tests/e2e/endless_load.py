@@ -29,7 +29,7 @@ from scaled_trace import conversations, prompt_tokens, read_mooncake
 
 from autotune.core.trace import Trace
 
-ROUND_S = 20.0
+ROUND_S = 14.0
 _SYSTEM_ID, _FIRST_ID = 1, 1_000
 _ROUNDS_BEFORE = 6  # of conversations that are under way when the load begins
 _MAX_IN_FLIGHT = 64
@@ -58,9 +58,9 @@ class Nature:
 
 NATURES = {
     # People who come back four to nine times after some seconds, among documents that nobody asks about again.
-    "long chats": Nature(turns=(4, 9), chats=12, strangers=40, hurry=15.0),
+    "long chats": Nature(turns=(4, 9), chats=12, strangers=40, hurry=21.0),
     # Everybody comes back once, soon: what was used twice is of no use any more.
-    "one question more": Nature(turns=(2, 2), chats=45, strangers=10, hurry=40.0),
+    "one question more": Nature(turns=(2, 2), chats=45, strangers=10, hurry=57.0),
 }
 
 

@@ -104,7 +104,7 @@ def main() -> None:
     beginnings(pattern, corpus)
     limits = [f"-runs={given.runs}", f"-seed={given.seed}", f"-max_len={_MAX_BYTES}", f"-timeout={_SLOW_S}"]
     artifacts = f"-artifact_prefix={tempfile.gettempdir()}/"
-    atheris.Setup([sys.argv[0], *limits, artifacts, "-print_final_stats=1", str(corpus)], check)
+    atheris.Setup([sys.argv[0], *limits, artifacts, "-verbosity=0", "-print_final_stats=1", str(corpus)], check)
     atheris.Fuzz()
 
 

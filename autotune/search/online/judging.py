@@ -43,12 +43,17 @@ def judge(
     """Every setting on every case under every seed.
 
     Args:
-        settings: Settings by name.
+        settings: Settings by name; equal ones run once.
         cases: What to run them on.
         base: What the settings do not say.
         seeds: Seeds of the loop.
     """
-    return tuple(_judged(name, setting, cases, base, seeds) for name, setting in settings.items())
+    known = {setting: _judged(name, setting, cases, base, seeds) for setting, name in _named_once(settings).items()}
+    return tuple(replace(known[setting], name=name) for name, setting in settings.items())
+
+
+def _named_once(settings: Mapping[str, LoopSetting]) -> dict[LoopSetting, str]:
+    return {setting: name for name, setting in settings.items()}
 
 
 def _judged(

@@ -107,7 +107,7 @@ def search_loop(
     with storage_errors(plan.storage):
         study = open_study(_storage(plan.storage), plan.study_name, _mark(ordered, space, plan), _pruner(plan))
         if not study.trials:
-            for setting in (LoopSetting.of(plan.base), *plan.first):
+            for setting in dict.fromkeys((LoopSetting.of(plan.base), *plan.first)):
                 study.enqueue_trial(space.parameters_of(setting))
         done = [_row(trial, study, plan) for trial in study.trials if _is_told(trial)]
         while len(done) < plan.trials:

@@ -83,10 +83,10 @@ def test_cheap_cases_come_first(cases: list[Case], storm: Trace, engines: Engine
 def test_judging_averages_over_cases_and_seeds(cases: list[Case], quick: LoopSetting, base: OnlineSettings) -> None:
     """A judged setting has the means of its outcomes, and the spread over the seeds of the loop."""
     seeds = (1, 2)
-    (judged,) = judge({"quick": quick}, cases, base, seeds)
+    judged, twin = judge({"quick": quick, "twin": replace(quick)}, cases, base, seeds)
     outcomes = [[case.evaluate(quick, replace(base, seed=seed)) for case in cases] for seed in seeds]
     closed = [[outcome.closed_frac for outcome in row] for row in outcomes]
-    assert judged.name == "quick"
+    assert (judged.name, twin) == ("quick", replace(judged, name="twin"))
     assert judged.closed_frac == pytest.approx(sum(map(sum, closed)) / 4)
     assert judged.by_case == pytest.approx([(a + b) / 2 for a, b in zip(*closed, strict=True)])
     assert judged.worst_saved_frac == min(outcome.saved_frac for row in outcomes for outcome in row)

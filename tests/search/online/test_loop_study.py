@@ -61,6 +61,15 @@ def test_the_default_comes_first_then_the_presets(
     assert len({row.setting for row in whole}) == TRIALS
 
 
+def test_the_default_is_not_tried_twice(
+    cases: list[Case], space: LoopSpace, plan: LoopPlan, base: OnlineSettings, quick: LoopSetting
+) -> None:
+    """A preset that is the default takes no trial of its own."""
+    first = (LoopSetting.of(base), quick, quick)
+    rows = search_loop(cases[:1], space, replace(plan, first=first, trials=2))
+    assert [row.setting for row in rows] == [LoopSetting.of(base), quick]
+
+
 def test_a_pruned_trial_ran_the_first_cases_only(whole: list[LoopTrial], cases: list[Case]) -> None:
     """Some trial is given up; it has fewer outcomes than there are cases, and never is the best."""
     assert {row.pruned for row in whole} == {True, False}

@@ -26,7 +26,7 @@ from autotune.search.study import StudyPlan, best_of, run_study
 from autotune.search.tune import load_objective
 from autotune.sim.config import CacheConfig
 from autotune.sim.engine import simulate_cache
-from autotune.sim.from_policy import engine_of
+from autotune.sim.from_policy import simulate_document
 from autotune.sim.result import CacheResult
 from autotune.traces.rolling.folder import is_rolling
 
@@ -52,8 +52,8 @@ def tune_and_validate(job: TuneJob) -> TuneOutcome:
     judged = _Judged(
         job,
         newest,
-        present=simulate_cache(trace, _under(present, engine, trace), job.costs.profile()),
-        candidate=simulate_cache(trace, _under(found, engine, trace), job.costs.profile()),
+        present=_under(present, engine, trace, job),
+        candidate=_under(found, engine, trace, job),
     )
     return judged.outcome(found)
 
@@ -180,12 +180,13 @@ def _engine(job: TuneJob, block_tokens: int) -> CacheConfig:
     return CacheConfig(max(1, device), host, disk if host else 0, full_blocks=True, semantics=semantics)
 
 
-def _under(document: PolicyDocument | None, engine: CacheConfig, trace: Trace) -> CacheConfig:
+def _under(document: PolicyDocument | None, engine: CacheConfig, trace: Trace, job: TuneJob) -> CacheResult:
+    """The recorded requests under a policy, or under the engine's own LRU."""
     if document is None:
-        return engine
+        return simulate_cache(trace, engine, job.costs.profile())
     # vLLM's rules offer blocks to the host as they are computed, whatever the document's store mode.
     store = StoreMode.EAGER if engine.semantics is EngineSemantics.VLLM_0_32 else None
-    return engine_of(document, engine, trace.block_tokens, store)
+    return simulate_document(trace, document, engine, job.costs.profile(), store=store)
 
 
 def _without_host(config: CacheConfig) -> CacheConfig:

@@ -76,7 +76,8 @@ class Stage:
     def measure(self, load: str, policy: str, begin_s: float, end_s: float, promised: DaemonStatus | None) -> None:
         """Add a stretch to the table."""
         predictions = promised.predictions if promised is not None else ()
-        self.scenes.append(Scene(load, policy, self.page.between(begin_s, end_s), predictions))
+        before = self.scenes[-1] if predictions else None
+        self.scenes.append(Scene(load, policy, self.page.between(begin_s, end_s), predictions, before))
 
     def wait(self, what: str, done: Callable[[DaemonStatus], bool], limit_s: float) -> DaemonStatus:
         """Wait until something is true of the sidecar's status.

@@ -23,6 +23,7 @@ _SAMPLES: dict[str, tuple[str, dict[str, str]]] = {
     "loads": ("vllm:kv_offload_load_size_count", {}),
     "first_tokens": ("vllm:time_to_first_token_seconds_count", {}),
     "first_token_s": ("vllm:time_to_first_token_seconds_sum", {}),
+    "prefill_s": ("vllm:request_prefill_time_seconds_sum", {}),
     "preemptions": ("vllm:num_preemptions_total", {}),
     "evictions": ("kv_autotune_evictions_total", {}),
     "fallbacks": ("kv_autotune_fallbacks_total", {}),
@@ -45,6 +46,7 @@ class EngineCounters:
         loads: Number of loads.
         first_tokens: Requests that got their first token.
         first_token_s: Seconds that they waited for it, together.
+        prefill_s: Seconds that their prefills took, together.
         preemptions: Requests that lost their place on the device.
         evictions: Chunks that left the host; counted by our manager only.
         fallbacks: Times that our manager fell back to LRU.
@@ -61,6 +63,7 @@ class EngineCounters:
     loads: float = 0.0
     first_tokens: float = 0.0
     first_token_s: float = 0.0
+    prefill_s: float = 0.0
     preemptions: float = 0.0
     evictions: float = 0.0
     fallbacks: float = 0.0

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import pytest
-from live_table import Scene, sentences, show
+from live_table import EVENED, Scene, sentences, show
 from metrics_page import EngineCounters
 from rich.console import Console
 
@@ -35,8 +36,17 @@ def scene(host_tokens: float, ttft_s: float) -> Scene:
 )
 def test_promises_are_held_against_what_was_counted(host_tokens: float, ttft_s: float, kept: int) -> None:
     """Two points of hit rate and 15 % of the mean TTFT are near enough, more is not."""
-    (text,) = sentences([scene(host_tokens, ttft_s)])
+    text = next(sentences([scene(host_tokens, ttft_s)]))
     assert text.startswith(f"{kept} of 2 predictions came true")
+
+
+def test_a_machine_that_became_slower_is_told_apart_from_a_wrong_promise() -> None:
+    """Where prefills of as many tokens take twice the time, a mean TTFT of twice the promise is as promised."""
+    before, after = scene(300.0, 0.05), scene(300.0, 0.10)
+    slow = replace(after, before=replace(before, counters=replace(before.counters, prefill_s=1.0)))
+    slow = replace(slow, counters=replace(slow.counters, prefill_s=2.0))
+    holds = {each.name: each.holds for each in slow.outcomes}
+    assert holds == {"hit rate": True, "TTFT mean": False, EVENED: True}
 
 
 def test_the_tables_name_loads_policies_and_figures() -> None:

@@ -30,7 +30,7 @@ def test_the_script_writes_a_preset_and_says_what_it_is_worth(tmp_path: Path) ->
     assert validate(Preset, parse_mapping(text, SearchError), SearchError).name == "batch"
     assert (tmp_path / "batch-tpe.jsonl").exists()
     assert "**batch, the time after what was searched**" in done.stdout
-    rows = [line for line in done.stdout.splitlines() if line.startswith(("| defaults, lazy |", "| batch |"))]
+    rows = [line for line in done.stdout.splitlines() if line.startswith(("| defaults, lazy |", "| batch, tuned |"))]
     assert len({row.partition("|")[2].partition("|")[2] for row in rows}) == len(rows) / 2
 
 

@@ -20,6 +20,7 @@ from one only when asked to (``kv-autotune tune --preset NAME``).
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -222,7 +223,7 @@ def _preset(name: str, seen: Sequence[Traffic], loop: LoopSetting, options: argp
         written_on=SystemClock().utc_now().date().isoformat(),
         lambda_recency=round(float(1.0 / (1.0 + np.median(weight))), 4),
         tau_turnovers=1.0,
-        half_life_turnovers=round(float(np.median([s.half_life_turnovers for s in settings])), 1),
+        half_life_turnovers=_middle_half_life([s.half_life_turnovers for s in settings]),
         cost_weight=round(float(np.median([s.cost_weight for s in settings])), 3),
         ghost_ratio=round(float(np.median([s.ghost_ratio for s in settings])), 1),
         online=LoopKnobs(**asdict(loop)),
@@ -239,6 +240,13 @@ def _best_rank_settings(trace: Trace) -> list[Setting]:
         rows = run_study(problem, load_space(), NetSeconds(), StudyPlan(trials=RANK_TRIALS, workers=2))
         found.append(best_of(rows).setting)
     return found
+
+
+def _middle_half_life(turnovers: Sequence[float]) -> float:
+    """The median, where 0 stands for no decay: longer than any other; of two in the middle the shorter."""
+    ordered = sorted(value or math.inf for value in turnovers)
+    middle = ordered[(len(ordered) - 1) // 2]
+    return round(middle, 1) if math.isfinite(middle) else 0.0
 
 
 def _rounded(setting: LoopSetting) -> LoopSetting:

@@ -117,7 +117,7 @@ def test_reader_options_are_passed_on() -> None:
     [
         (["info"], "SOURCE"),
         (["info", "sample"], "FORMAT:PATH"),
-        (["info", "nothing:t"], "known: azure"),
+        (["info", "nothing:t"], "known: adversarial, azure"),
         (["info", "mooncake:no-such-file"], "no match"),
         (["info", "sample:synthetic", "azure:t"], "one format"),
         (["info", "sample:synthetic", "--on-error", "ignore"], "on_error must be"),

@@ -180,6 +180,7 @@ def test_a_socket_is_followed(tmp_path: Path) -> None:
     assert any(isinstance(record, TransferRecord) for record in records)
 
 
+@pytest.mark.engine("pyarrow")
 def test_from_the_plug_in_to_a_trace(tmp_path: Path) -> None:
     """Telemetry, collector, recording, trace: what requests asked for arrives in the tuner."""
     folder, recording = tmp_path / "telemetry", tmp_path / "recording"

@@ -137,7 +137,6 @@ class LearnedCache:
         n = self.trace.n_requests
         everything = np.ones(n, np.uint8)
         eager = self._rules._replace(store_mode=EAGER)
-        self.shadow_frac = shadow_frac
         self._write_ns = 0.0
         if write_bytes_per_s > 0.0:
             self._write_ns = trace.block_tokens * costs.kv_bytes_per_token / write_bytes_per_s * NS_PER_S

@@ -9,7 +9,6 @@ import numpy.typing as npt
 
 from autotune.core import registry
 from autotune.core.costs import CostProfile
-from autotune.core.decide.hazard import N_OCTAVE_BINS
 from autotune.core.decide.policy_codes import CODES
 from autotune.core.decide.rank import NS_PER_S, rank_weight_s, round_half_up
 from autotune.core.decide.reuse_layout import N_AGE_BINS, N_CLASSES, N_EDGES
@@ -163,7 +162,7 @@ def learned_tier(context: TierContext, n_blocks: int, shared: npt.NDArray[np.int
     ints[KIND], ints[CAPACITY], ints[N_BLOCKS] = CODES["class_hazard"], context.capacity_blocks, n_blocks
     return TierState(
         ints=ints,
-        floats=np.zeros(N_FLOATS + N_CLASSES * N_AGE_BINS + N_OCTAVE_BINS),
+        floats=np.zeros(N_FLOATS + N_CLASSES * N_AGE_BINS),
         params=np.zeros(N_PARAMS + N_EDGES),
         nodes=nodes,
         keys=np.zeros((n_blocks, N_KEY_COLUMNS), np.int64),

@@ -16,13 +16,7 @@ from autotune.core.decide.arithmetic import exp2_exactly_rounded_ops
 from autotune.core.decide.rank import round_half_up
 
 KEY_SCALE = 1024.0
-N_OCTAVE_BINS = 252
 WRITE_OCTAVES = 8.0
-
-
-def tick_of(now_ns: int, tick_ns: int) -> int:
-    """Number of the tick that a moment falls into."""
-    return now_ns // tick_ns
 
 
 def age_bin(age_ns: int, edges_ns: npt.NDArray[np.float64]) -> int:
@@ -35,19 +29,6 @@ def age_bin(age_ns: int, edges_ns: npt.NDArray[np.float64]) -> int:
         else:
             high = middle
     return low
-
-
-def octave_bin(age_ns: int) -> int:
-    """Bin of an age, four per octave: 0 to ``N_OCTAVE_BINS - 1``."""
-    if age_ns < 1:
-        return 0
-    mantissa, exponent = math.frexp(float(age_ns))
-    return min(4 * (exponent - 1) + int((mantissa - 0.5) * 8.0), N_OCTAVE_BINS - 1)
-
-
-def octave_bin_s(position: int) -> float:
-    """The age in the middle of such a bin, in seconds."""
-    return math.ldexp(0.5 + (position % 4 + 0.5) / 8.0, position // 4 + 1) / 1e9
 
 
 def write_price(saved_up_ns: int, block_ns: int, burst_ns: int) -> float:

@@ -2,23 +2,21 @@
 
 ``params``: 1 while the rule is in force (0: exactly LRU), unused, ghost entries (none), admission code (1 marginal, 0
 all), length of a tick in ns, factor on the key of a copy that the device holds too, ns per block of the write budget
-(0: none), and how many ns it may save up; from ``EDGES`` on the ages in ns
-that separate the bins. ``floats``: from ``GAINS`` on the best gain per second, by class and age bin. ``counts``: 1 for
-a block that the nearer tier holds too, else 0. Behind the gains, evictions are counted by the age of the block, four
-bins per octave.
+(0: none), and how many ns it may save up; from ``EDGES`` on the ages in ns that separate the bins. ``floats``: from
+``GAINS`` on the best gain per second, by class and age bin. ``counts``: 1 for a block that the nearer tier holds too,
+else 0.
 """
 
 from __future__ import annotations
 
-from autotune.core.decide.reuse_layout import N_AGE_BINS, N_CLASSES, N_EDGES
+from autotune.core.decide.reuse_layout import N_AGE_BINS, N_EDGES
 from autotune.core.history import CLASS, IDLE_SINCE_NS
 from autotune.core.state import NOW_NS, SCRATCH, TierState
-from autotune_policies.kernels.decide import age_bin, hazard_key, octave_bin, write_price
+from autotune_policies.kernels.decide import age_bin, hazard_key, write_price
 from autotune_policies.kernels.jit import step
 
 ACTIVE, ADMISSION, TICK_NS, COPY_FACTOR, WRITE_NS, WRITE_BURST_NS, EDGES = 0, 3, 4, 5, 6, 7, 8
 GAINS = 8
-EVICTED = GAINS + N_CLASSES * N_AGE_BINS
 _TICK_BEGAN_NS, _WRITTEN_UP_TO_NS = SCRATCH + 3, SCRATCH + 4  # ints
 
 
@@ -32,12 +30,6 @@ def hold_copy(s: TierState, b: int) -> None:
 def hold_alone(s: TierState, b: int) -> None:
     """The device does not hold the block."""
     s.counts[b] = 0.0
-
-
-@step
-def count_eviction(s: TierState, b: int) -> None:
-    """A block leaves for want of space."""
-    s.floats[EVICTED + octave_bin(s.ints[NOW_NS] - s.shared[b, IDLE_SINCE_NS])] += 1.0
 
 
 @step

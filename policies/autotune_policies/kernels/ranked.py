@@ -393,8 +393,6 @@ def shrink(s: TierState, reserved: int) -> int:
         elif not settle_root(s):
             if s.ints[KIND] == codes.GDSF:
                 s.ints[_INFLATION] = s.keys[b, KEY]
-            elif s.ints[KIND] == codes.CLASS_HAZARD:
-                hazard.count_eviction(s, b)
             remove_root(s, b)
             s.victims[n] = b
             n += 1

@@ -153,7 +153,7 @@ class LearningSettings(Strict):
         description="Bytes per second that may be stored to the host on average; 0 = as many as come. With a budget "
         "the engine's own way, which stores everything, is not taken.",
     )
-    write_burst_s: Seconds = Field(default=600.0, description="Seconds of that budget that may be saved up.")
+    write_burst_s: Seconds = Field(default=3600.0, description="Seconds of that budget that may be saved up.")
     shadow_frac: float = Field(
         default=1.0, gt=0.0, le=1.0, description="Share of chains of requests that the shadow caches see."
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from autotune.core.reuse import ReuseModel
 from autotune.costs.reuse import NotEnough, Rows, fit_reuse
-from autotune.online.guard import Arm, Guard, Verdict
+from autotune.online.guard import Guard, Verdict
 from autotune.online.settings import OnlineSettings
 
 MIN_TICK_S = 0.001
@@ -23,7 +23,8 @@ class Evidence:
         n_requests: Requests so far.
         device_turnover_s: Seconds in which LRU replaces the content of the device once; 0 = it is not full yet.
         host_turnover_s: The same of the host.
-        seconds: Critical-path seconds that the shadow of each way to run spent since the last step.
+        lru_s: Critical-path seconds that the shadow under LRU spent since the last step.
+        learned_s: The same of the shadow under what was learned.
         rows: Gives the rows to learn from; called only for a fit.
     """
 
@@ -31,7 +32,8 @@ class Evidence:
     n_requests: int
     device_turnover_s: float
     host_turnover_s: float
-    seconds: tuple[float, float, float]
+    lru_s: float
+    learned_s: float
     rows: Callable[[], Rows]
 
 
@@ -82,11 +84,11 @@ class OnlineLoop:
 
     def __init__(self, settings: OnlineSettings) -> None:
         self._settings = settings
-        self.guard = Guard(settings.guard, Arm.STAGED if settings.write_bytes_per_s > 0.0 else Arm.STOCK)
+        self.guard = Guard(settings.guard)
         self._next_fit = settings.first_fit_requests
         self._period_began_s = 0.0
         self._period_requests = 0
-        self._seconds = (0.0, 0.0, 0.0)
+        self._lru_s = self._learned_s = 0.0
         self._ready = False
 
     def step(self, evidence: Evidence, n_new: int) -> Step:
@@ -102,21 +104,21 @@ class OnlineLoop:
         if not self._ready:
             self._ready = True
             self.guard.forget()
-            self._seconds = (0.0, 0.0, 0.0)
+            self._lru_s = self._learned_s = 0.0
 
     def _compare(self, evidence: Evidence, n_new: int) -> Verdict | None:
         settings = self._settings.guard
-        stock, staged, learned = (a + b for a, b in zip(self._seconds, evidence.seconds, strict=True))
-        self._seconds = stock, staged, learned
+        self._lru_s += evidence.lru_s
+        self._learned_s += evidence.learned_s
         self._period_requests += n_new
         turnover_s = evidence.device_turnover_s + evidence.host_turnover_s
         full = evidence.host_turnover_s > 0.0
         long_enough = evidence.now_s - self._period_began_s >= turnover_s / settings.periods_per_turnover
         if not (full and long_enough) or self._period_requests < settings.min_period_requests:
             return None
-        verdict = self.guard.period(self._seconds, self._ready)
+        verdict = self.guard.period(self._lru_s, self._learned_s, self._ready)
         self._period_began_s, self._period_requests = evidence.now_s, 0
-        self._seconds = (0.0, 0.0, 0.0)
+        self._lru_s = self._learned_s = 0.0
         return verdict
 
     def _fit(self, evidence: Evidence) -> tuple[Learned | None, str]:

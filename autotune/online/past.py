@@ -11,6 +11,7 @@ from autotune.costs.reuse import NotEnough
 from autotune.online import measure
 from autotune.online.loop import Evidence, Learned, OnlineLoop
 from autotune.online.settings import OnlineSettings
+from autotune.sim.client_hints import hints_of
 from autotune.sim.config import CacheConfig
 from autotune.sim.learned import HazardRules, LearnedCache
 
@@ -27,7 +28,13 @@ def learn_past(trace: Trace, engine: CacheConfig, costs: CostProfile, settings: 
     if not engine.host_blocks:
         return NotEnough("there is no host tier, so there is nothing to decide")
     cache = LearnedCache(
-        trace, engine, costs, seed=settings.seed, window_rows=settings.window_rows, forget_s=settings.forget_s
+        trace,
+        engine,
+        costs,
+        seed=settings.seed,
+        window_rows=settings.window_rows,
+        forget_s=settings.forget_s,
+        hints=hints_of(trace),
     )
     cache.run(cache.trace.n_requests)
     device_s, host_s = measure.turnovers_s(cache)
@@ -36,7 +43,8 @@ def learn_past(trace: Trace, engine: CacheConfig, costs: CostProfile, settings: 
         n_requests=cache.position,
         device_turnover_s=device_s,
         host_turnover_s=host_s,
-        seconds=(0.0, 0.0, 0.0),
+        lru_s=0.0,
+        learned_s=0.0,
         rows=lambda: measure.rows_of(cache.history),
     )
     step = OnlineLoop(replace(settings, first_fit_requests=0, publish_delay_s=0.0)).step(evidence, cache.position)

@@ -54,8 +54,7 @@ class OnlineSettings:
         copy_factor: Factor on the host rank of a block that the device holds too; under a write budget at least a half,
             for a copy that leaves has to be written again.
         forget_s: How long an unused block is remembered.
-        write_bytes_per_s: Bytes per second that may be stored to the host on average; 0 = as many as come. With a
-            budget the stock way, which stores everything, is not taken.
+        write_bytes_per_s: Bytes per second that may be stored to the host on average; 0 = as many as come.
         write_burst_s: Seconds of that budget that may be saved up.
         shadow_frac: Share of chains that the shadows see.
         shadow_min_blocks: Below this many sampled blocks on the device, the shadows see everything.
@@ -74,7 +73,7 @@ class OnlineSettings:
     copy_factor: float = 0.0
     forget_s: float = 14_400.0
     write_bytes_per_s: float = 0.0
-    write_burst_s: float = 600.0
+    write_burst_s: float = 3600.0
     shadow_frac: float = 1.0
     shadow_min_blocks: int = 500
     fit: ReuseSettings = field(default=ONLINE_FIT)

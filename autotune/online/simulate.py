@@ -9,7 +9,6 @@ from autotune.core.costs import CostProfile
 from autotune.core.reuse.gain import gain_table
 from autotune.core.reuse.packed import pack
 from autotune.core.trace import Trace
-from autotune.core.types import StoreMode
 from autotune.online import measure
 from autotune.online.guard import Arm
 from autotune.online.loop import Evidence, Learned, OnlineLoop, Step
@@ -44,8 +43,7 @@ class OnlineResult:
 
     Attributes:
         cache: What the live cache did.
-        plain: What its shadow under stock LRU did; a sampled shadow counts only what it saw.
-        staged: What LRU with the learned rule's store mode did.
+        lru: What its shadow under LRU did; a sampled shadow counts only what it saw.
         learned: What the shadow under the learned rule did.
         happenings: What the loop did, in order.
         arm_frac: Share of requests under each way to run.
@@ -56,11 +54,10 @@ class OnlineResult:
     """
 
     cache: CacheResult
-    plain: CacheResult
-    staged: CacheResult
+    lru: CacheResult
     learned: CacheResult
     happenings: tuple[Happening, ...]
-    arm_frac: tuple[float, float, float]
+    arm_frac: tuple[float, float]
     fits: tuple[Learned, ...]
     arm: Arm
     in_force: Learned | None
@@ -84,11 +81,11 @@ def simulate_online(
     settings: OnlineSettings | None = None,
     hints: Hints | None = None,
 ) -> OnlineResult:
-    """Run a trace through an engine that starts as engines do and learns on the past only.
+    """Run a trace through an engine that starts in LRU and learns on the past only.
 
     Args:
         trace: The requests.
-        config: The engine: capacities, timing, and the store mode that the learned rule uses.
+        config: The engine: capacities, timing, and the store mode.
         costs: The cost model.
         settings: The loop's settings.
         hints: What clients told.
@@ -108,7 +105,6 @@ def simulate_online(
         hints=hints,
     )
     loop, run = OnlineLoop(settings), _Run()
-    cache.store_live(_store_mode(cache, loop.guard.arm))
     while cache.position < cache.trace.n_requests:
         before = cache.position
         _put_in_force(cache, loop, run, settings)
@@ -118,11 +114,10 @@ def simulate_online(
     n = max(1, cache.trace.n_requests)
     return OnlineResult(
         cache=cache.result(),
-        plain=cache.result(cache.plain),
-        staged=cache.result(cache.staged),
+        lru=cache.result(cache.lru),
         learned=cache.result(cache.learned),
         happenings=tuple(run.happenings),
-        arm_frac=(run.requests[0] / n, run.requests[1] / n, run.requests[2] / n),
+        arm_frac=(run.requests[Arm.LRU] / n, run.requests[Arm.LEARNED] / n),
         fits=tuple(run.fits),
         arm=loop.guard.arm,
         in_force=run.in_force,
@@ -157,28 +152,18 @@ def _act(cache: LearnedCache, run: _Run, step: Step) -> None:
         note("waits", step.note)
     if step.verdict is not None and step.verdict.changed:
         arm = step.verdict.arm
-        cache.store_live(_store_mode(cache, arm))
         cache.obey(cache.live, run.rules if arm is Arm.LEARNED else None)
         note(arm.name.lower(), step.verdict.reason)
 
 
-def _store_mode(cache: LearnedCache, arm: Arm) -> StoreMode:
-    return StoreMode.EAGER if arm is Arm.STOCK else cache.config.store_mode
-
-
 def _evidence(cache: LearnedCache, before: int) -> Evidence:
     device_s, host_s = measure.turnovers_s(cache)
-    plain_s = measure.cost_s(cache, cache.plain, before)
-    has_stages = cache.config.store_mode is not StoreMode.EAGER
     return Evidence(
         now_s=cache.now_s(),
         n_requests=cache.position,
         device_turnover_s=device_s,
         host_turnover_s=host_s,
-        seconds=(
-            plain_s,
-            measure.cost_s(cache, cache.staged, before) if has_stages else plain_s,
-            measure.cost_s(cache, cache.learned, before),
-        ),
+        lru_s=measure.cost_s(cache, cache.lru, before),
+        learned_s=measure.cost_s(cache, cache.learned, before),
         rows=lambda: measure.rows_of(cache.history),
     )

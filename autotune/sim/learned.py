@@ -27,25 +27,26 @@ from autotune.core.history import (
 )
 from autotune.core.reuse.packed import PackedModel
 from autotune.core.reuse.tables import ModelArrays, model_arrays
-from autotune.core.state import KIND, TierState
+from autotune.core.state import KIND, SCRATCH, TierState
 from autotune.core.trace import Trace
 from autotune.core.types import StoreMode, Tier, Timing
 from autotune.core.units import NS_PER_S
 from autotune.sim import columns, scan, tiers
 from autotune.sim.chains import sampled_chains
 from autotune.sim.config import CacheConfig
-from autotune.sim.learned_loop import N_CLOCK, Side, run_learned_instant, run_learned_service
-from autotune.sim.loop import EAGER, Rules
-from autotune.sim.prepare import STORE_CODES, make_result, make_rules, make_tiers
+from autotune.sim.learned_loop import C_NOW_NS, N_CLOCK, Side, run_learned_instant, run_learned_service
+from autotune.sim.loop import Rules
+from autotune.sim.prepare import make_result, make_rules, make_tiers
 from autotune.sim.result import CacheResult
 from autotune.sim.stream import make_stream, require_distinct_blocks, without_partial_blocks
 
 _kernels = registry.load(registry.KERNELS, "tier")
 _LRU = PolicySpec("lru")
-_ACTIVE, _ADMISSION, _TICK_NS, _COPY_FACTOR, _WRITE_NS, _WRITE_BURST_NS, _EDGES, _GAINS = 0, 3, 4, 5, 6, 7, 8, 8
+_ACTIVE, _BY_DEPTH, _ADMISSION, _TICK_NS, _COPY_FACTOR, _WRITE_NS, _WRITE_BURST_NS, _EDGES, _GAINS = 0, 1, 3, 4, 5, 6, 7, 8, 8
 FORGET_S = 14_400.0
 WINDOW_ROWS = 100_000
-WRITE_BURST_S = 600.0
+WRITE_BURST_S = 3600.0
+_WRITTEN_UP_TO_NS, _BUDGET_BEGAN_NS = SCRATCH + 4, SCRATCH + 5  # of ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,16 +84,18 @@ class Hints:
 
 
 class LearnedCache:
-    """The live cache and its three shadows over one trace.
+    """The live cache and its two shadows over one trace.
 
-    The shadows are ``plain``, LRU with eager stores as engines do by themselves; ``staged``, LRU with the stores of the
-    engine given; and ``learned``, which obeys what was learned with those stores. The live cache begins as ``plain``.
+    The shadows are ``lru``, and ``learned``, which obeys what was learned; the live cache begins as ``lru``. Unless the
+    host stores everything at once, that LRU is one over both tiers: what comes down keeps the age of its last use, blocks
+    of one age leave deepest first, and without a write budget copies of what the device holds too leave before all
+    others. So the tiers together hold at any time what was used last, which includes all that LRU with eager stores does.
 
     Args:
         trace: The requests.
         config: The engine; its device and host are governed by the rules that are put in force here.
         costs: The cost model.
-        shadows: Whether the shadows run; without them the live cache has the stores of the engine given.
+        shadows: Whether the shadows run.
         shadow_frac: Share of chains that the shadows see, with as large a share of the capacities.
         seed: Draws those chains.
         write_bytes_per_s: Bytes per second that may be stored to the host, on average; 0 = as many as come.
@@ -136,19 +139,15 @@ class LearnedCache:
         self._none = np.zeros(0, np.int64)
         n = self.trace.n_requests
         everything = np.ones(n, np.uint8)
-        eager = self._rules._replace(store_mode=EAGER)
         self._write_ns = 0.0
         if write_bytes_per_s > 0.0:
             self._write_ns = trace.block_tokens * costs.kv_bytes_per_token / write_bytes_per_s * NS_PER_S
         self._write_burst_ns = write_burst_s * NS_PER_S
         nothing = np.zeros(n, np.uint8)
         seen = sampled_chains(self._stream, self.trace.n_blocks, shadow_frac, seed) if shadows else nothing
-        differs = seen if config.store_mode is not StoreMode.EAGER else nothing
-        self.live = self._ranked_side(1.0, everything, eager if shadows else self._rules)
-        self.plain = self._listed_side(shadow_frac, seen, eager)
-        staged = self._ranked_side if write_bytes_per_s > 0.0 else self._listed_side  # only ranked tiers know a budget
-        self.staged = staged(shadow_frac, differs, self._rules)
-        self.learned = self._ranked_side(shadow_frac, seen, self._rules) if shadows else self.live._replace(takes=seen)
+        self.live = self._side(1.0, everything)
+        self.lru = self._side(shadow_frac, seen) if shadows else self.live._replace(takes=seen)
+        self.learned = self._side(shadow_frac, seen) if shadows else self.live._replace(takes=seen)
         self._clock = np.zeros(N_CLOCK, np.int64)
         self._wait_ns, self._finish_ns, self._running = (np.zeros(n, np.int64) for _ in range(3))
         self.position = 0
@@ -159,7 +158,7 @@ class LearnedCache:
         offsets = self._stream.offsets
         first = 0 if self.config.timing is Timing.SERVICE else start  # what runs since long may finish only now
         self.history = with_room(self.history, int(offsets[stop] - offsets[start]) + self._unfinished_blocks(first))
-        shadows = (self.plain, self.staged, self.learned)
+        shadows = (self.lru, self.learned)
         common = (self._stream, self.live, shadows, self.history, self._model, self._none)
         if self.config.timing is Timing.SERVICE:
             state = (self._clock, self._wait_ns, self._finish_ns, self._running)
@@ -169,8 +168,9 @@ class LearnedCache:
         self.position = stop
 
     def now_s(self) -> float:
-        """Seconds of trace time up to which the engine has run."""
-        return float(self.trace.arrival_s[max(0, self.position - 1)])
+        """Seconds up to which the engine has run: behind the arrivals if requests had to wait for room."""
+        arrived_s = float(self.trace.arrival_s[max(0, self.position - 1)])
+        return max(arrived_s, float(self._clock[C_NOW_NS]) / NS_PER_S)
 
     def result(self, side: Side | None = None) -> CacheResult:
         """What the live cache did, or another side."""
@@ -188,11 +188,13 @@ class LearnedCache:
         for tier, state in ((Tier.DEVICE, side.device), (Tier.HOST, side.host)):
             if state.ints[KIND] == CLASS_HAZARD:
                 _put_in_force(state, tier, rules if tier in governed else None)
+                if tier is Tier.HOST and state.params[_ACTIVE] == 0.0:
+                    state.params[_COPY_FACTOR] = self._lru_copy_factor
                 _kernels.reorder_all(state)
 
-    def store_live(self, mode: StoreMode) -> None:
-        """From now on the live cache stores in that mode."""
-        self.live = self.live._replace(rules=self._rules._replace(store_mode=STORE_CODES[mode]))
+    @property
+    def _lru_copy_factor(self) -> float:
+        return 1.0 if self._write_ns > 0.0 else 0.0
 
     def _unfinished_blocks(self, first: int) -> int:
         if self.config.timing is not Timing.SERVICE:
@@ -200,21 +202,18 @@ class LearnedCache:
         running = self._running[: int(self._clock[1])]
         return int((self._stream.offsets[running + 1] - self._stream.offsets[running]).sum())
 
-    def _listed_side(self, frac: float, takes: npt.NDArray[np.uint8], rules: Rules) -> Side:
-        scaled = replace(
-            self.config,
-            device_blocks=self._scaled(self.config.device_blocks, frac),
-            host_blocks=self._scaled(self.config.host_blocks, frac),
-        )
-        return self._side(*make_tiers(self.trace, scaled, self.costs), takes, rules)
-
-    def _ranked_side(self, frac: float, takes: npt.NDArray[np.uint8], rules: Rules) -> Side:
+    def _side(self, frac: float, takes: npt.NDArray[np.uint8]) -> Side:
         disk = make_tiers(self.trace, self.config, self.costs)[2]
         device = self._ranked_tier(self._scaled(self.config.device_blocks, frac))
         host_blocks = self._scaled(self.config.host_blocks, frac)
         host = self._ranked_tier(host_blocks) if host_blocks else tiers.empty_tier()
+        device.params[_COPY_FACTOR] = 1.0
+        host.params[_BY_DEPTH] = 1.0 if self.config.store_mode is not StoreMode.EAGER else 0.0
+        host.params[_COPY_FACTOR] = self._lru_copy_factor
         host.params[_WRITE_NS], host.params[_WRITE_BURST_NS] = self._write_ns / frac, self._write_burst_ns
-        return self._side(device, host, disk, takes, rules)
+        host.ints[[_WRITTEN_UP_TO_NS, _BUDGET_BEGAN_NS]] = int(self._stream.arrival_ns[0]) if self.trace.n_requests else 0
+        out = np.zeros((self.trace.n_requests, columns.N_COLUMNS), np.int32)
+        return Side(device, host, disk, out, np.zeros(1, np.int64), takes, self._rules)
 
     @staticmethod
     def _scaled(blocks: int, frac: float) -> int:
@@ -226,12 +225,6 @@ class LearnedCache:
         state = tiers.learned_tier(context, self.trace.n_blocks, self.history.shared)
         scan.place_blocks(self.trace, state.nodes)
         return state
-
-    def _side(
-        self, device: TierState, host: TierState, disk: TierState, takes: npt.NDArray[np.uint8], rules: Rules
-    ) -> Side:
-        out = np.zeros((self.trace.n_requests, columns.N_COLUMNS), np.int32)
-        return Side(device, host, disk, out, np.zeros(1, np.int64), takes, rules)
 
 
 def _put_in_force(state: TierState, tier: Tier, rules: HazardRules | None) -> None:

@@ -40,7 +40,7 @@ class Side(NamedTuple):
         out: ``(n_requests, N_COLUMNS)`` int32 result.
         reserved: ``(1,)`` int64 blocks of running requests that no resident holds.
         takes: ``(n_requests,)`` uint8: whether it sees a request.
-        rules: Engine semantics and costs; sides may differ in their store mode.
+        rules: Engine semantics and costs.
     """
 
     device: TierState
@@ -52,7 +52,7 @@ class Side(NamedTuple):
     rules: Rules
 
 
-Shadows = tuple[Side, Side, Side]
+Shadows = tuple[Side, Side]
 
 
 @_compiled

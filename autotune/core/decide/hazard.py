@@ -17,6 +17,7 @@ from autotune.core.decide.rank import round_half_up
 
 KEY_SCALE = 1024.0
 WRITE_OCTAVES = 8.0
+WRITE_RESERVE_FRAC = 0.05
 
 
 def age_bin(age_ns: int, edges_ns: npt.NDArray[np.float64]) -> int:
@@ -31,22 +32,32 @@ def age_bin(age_ns: int, edges_ns: npt.NDArray[np.float64]) -> int:
     return low
 
 
-def write_price(saved_up_ns: int, block_ns: int, burst_ns: int) -> float:
+def write_reserve_ns(elapsed_ns: int, block_ns: int) -> int:
+    """What of a write budget is held back for blocks that are worth more: a twentieth of all it allowed so far.
+
+    Args:
+        elapsed_ns: Time since the budget began.
+        block_ns: Time in which it allows one block.
+    """
+    return max(int(elapsed_ns * WRITE_RESERVE_FRAC), block_ns)
+
+
+def write_price(saved_up_ns: int, block_ns: int, reserve_ns: int) -> float:
     """Factor by which a block must outrank the next victim to be written, under a budget of one block per ``block_ns``.
 
-    1 while as much is saved up as can be, twofold for every eighth of it that was spent, infinite when not one block is
-    left; 0 without a budget. So a budget is spent on what is worth most, and it holds.
+    1 while the reserve is full, twofold for every eighth of it that was spent, infinite when not one block is left; 0
+    without a budget. So a budget is spent on what is worth most, and it holds.
 
     Args:
         saved_up_ns: Time for which nothing was written yet.
         block_ns: Time in which the budget allows one block; 0 = there is no budget.
-        burst_ns: Most that may be saved up.
+        reserve_ns: See :func:`write_reserve_ns`.
     """
     if block_ns <= 0:
         return 0.0
     if saved_up_ns < block_ns:
         return math.inf
-    left = min(saved_up_ns / burst_ns, 1.0)
+    left = min(saved_up_ns / reserve_ns, 1.0)
     return exp2_exactly_rounded_ops(WRITE_OCTAVES * (1.0 - left))
 
 

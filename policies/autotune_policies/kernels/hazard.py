@@ -1,7 +1,7 @@
 """The learned rule's keys, compiled.
 
-``params``: 1 while the rule is in force (0: exactly LRU), unused, ghost entries (none), admission code (1 marginal, 0
-all), length of a tick in ns, factor on the key of a copy that the device holds too, ns per block of the write budget
+``params``: 1 while the rule is in force (0: LRU), 1 if what came down from the nearer tier counts by its last use, and
+deepest first, as long as the rule is not in force, ghost entries (none), admission code (1 marginal, 0 all), length of a tick in ns, factor on the key of a copy that the device holds too, ns per block of the write budget
 (0: none), and how many ns it may save up; from ``EDGES`` on the ages in ns that separate the bins. ``floats``: from
 ``GAINS`` on the best gain per second, by class and age bin. ``counts``: 1 for a block that the nearer tier holds too,
 else 0.
@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from autotune.core.decide.reuse_layout import N_AGE_BINS, N_EDGES
 from autotune.core.history import CLASS, IDLE_SINCE_NS
-from autotune.core.state import NOW_NS, SCRATCH, TierState
-from autotune_policies.kernels.decide import age_bin, hazard_key, write_price
+from autotune.core.state import DEPTH, NOW_NS, SCRATCH, TierState
+from autotune_policies.kernels.decide import age_bin, hazard_key, write_price, write_reserve_ns
 from autotune_policies.kernels.jit import step
 
-ACTIVE, ADMISSION, TICK_NS, COPY_FACTOR, WRITE_NS, WRITE_BURST_NS, EDGES = 0, 3, 4, 5, 6, 7, 8
+ACTIVE, BY_DEPTH, ADMISSION, TICK_NS, COPY_FACTOR, WRITE_NS, WRITE_BURST_NS, EDGES = 0, 1, 3, 4, 5, 6, 7, 8
 GAINS = 8
-_TICK_BEGAN_NS, _WRITTEN_UP_TO_NS = SCRATCH + 3, SCRATCH + 4  # ints
+_LEAVES_FIRST = 1 << 62
+_TICK_BEGAN_NS, WRITTEN_UP_TO_NS, BUDGET_BEGAN_NS = SCRATCH + 3, SCRATCH + 4, SCRATCH + 5  # ints
 
 
 @step
@@ -54,15 +55,25 @@ def _rank(s: TierState, b: int, value_ns: int) -> int:
 
 
 @step
-def key_of(s: TierState, b: int, value_ns: int) -> int:
-    """Key of a block that is used, comes in or is ranked anew now; out of force, the time of that."""
-    return s.ints[NOW_NS] if s.params[ACTIVE] == 0.0 else _rank(s, b, value_ns)
+def _recency(s: TierState, b: int) -> int:
+    """LRU by the last use. What one request used has one age, so its depth is taken off it: less than a millisecond."""
+    key = s.shared[b, IDLE_SINCE_NS]
+    if s.params[BY_DEPTH] == 0.0:
+        return key
+    if s.counts[b] == 1.0 and s.params[COPY_FACTOR] < 1.0:
+        key -= _LEAVES_FIRST
+    return key - s.nodes[b, DEPTH]
 
 
 @step
-def standing_key_of(s: TierState, b: int, value_ns: int) -> int:
-    """Key of a resident when the rule comes into force or ceases to be."""
-    return s.shared[b, IDLE_SINCE_NS] if s.params[ACTIVE] == 0.0 else _rank(s, b, value_ns)
+def key_of(s: TierState, b: int, value_ns: int) -> int:
+    """Key of a block; out of force, the time of its last use."""
+    return _recency(s, b) if s.params[ACTIVE] == 0.0 else _rank(s, b, value_ns)
+
+
+@step
+def _reserve_ns(s: TierState) -> int:
+    return write_reserve_ns(s.ints[NOW_NS] - s.ints[BUDGET_BEGAN_NS], int(s.params[WRITE_NS]))
 
 
 @step
@@ -71,15 +82,13 @@ def write_factor(s: TierState) -> float:
 
     Infinite once nothing is left of it.
     """
-    return write_price(
-        s.ints[NOW_NS] - s.ints[_WRITTEN_UP_TO_NS], int(s.params[WRITE_NS]), int(s.params[WRITE_BURST_NS])
-    )
+    return write_price(s.ints[NOW_NS] - s.ints[WRITTEN_UP_TO_NS], int(s.params[WRITE_NS]), _reserve_ns(s))
 
 
 @step
 def has_credit(s: TierState) -> bool:
-    """Whether less was written ahead of the budget than may be saved up."""
-    return s.ints[_WRITTEN_UP_TO_NS] - s.ints[NOW_NS] <= int(s.params[WRITE_BURST_NS])
+    """Whether less was written ahead of the budget than the reserve."""
+    return s.params[WRITE_NS] == 0.0 or s.ints[WRITTEN_UP_TO_NS] - s.ints[NOW_NS] <= _reserve_ns(s)
 
 
 @step
@@ -87,10 +96,10 @@ def write(s: TierState) -> None:
     """One block is stored: what the budget had saved up gets less by it."""
     if s.params[WRITE_NS] > 0.0:
         least_ns = s.ints[NOW_NS] - int(s.params[WRITE_BURST_NS])
-        s.ints[_WRITTEN_UP_TO_NS] = max(s.ints[_WRITTEN_UP_TO_NS], least_ns) + int(s.params[WRITE_NS])
+        s.ints[WRITTEN_UP_TO_NS] = max(s.ints[WRITTEN_UP_TO_NS], least_ns) + int(s.params[WRITE_NS])
 
 
 @step
 def take_back_write(s: TierState) -> None:
     """A block left in the round that brought it, so it was never stored."""
-    s.ints[_WRITTEN_UP_TO_NS] -= int(s.params[WRITE_NS])
+    s.ints[WRITTEN_UP_TO_NS] -= int(s.params[WRITE_NS])

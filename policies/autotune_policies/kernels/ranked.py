@@ -308,8 +308,6 @@ def lose_copy(s: TierState, b: int) -> None:
     if s.nodes[b, WHERE] != _RESIDENT:
         return
     hazard.hold_alone(s, b)
-    if not leaf_only(s):
-        return
     s.keys[b, KEY] = hazard.key_of(s, b, _value_term(s, b))
     if s.nodes[b, SLOT] >= 0:
         update(s, b)
@@ -330,7 +328,7 @@ def reorder_all(s: TierState) -> None:
         if s.nodes[b, WHERE] != _RESIDENT:
             continue
         s.nodes[b, SLOT] = -1
-        s.keys[b, KEY] = hazard.standing_key_of(s, b, _value_term(s, b))
+        s.keys[b, KEY] = hazard.key_of(s, b, _value_term(s, b))
         if evictable(s, b):
             place(s, n, b)
             n += 1

@@ -10,6 +10,7 @@ import os
 import resource
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 from autotune.core.clock import SystemClock
@@ -35,9 +36,12 @@ def main(arguments: list[str]) -> int:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     clock = SystemClock()
     started_s = clock.monotonic_s()
-    outcome = _outcome(job)
-    outcome = outcome.model_copy(update={"seconds": clock.monotonic_s() - started_s})
-    write_atomically(outcome_path, outcome.model_dump_json(indent=1))
+
+    def write(outcome: TuneOutcome) -> None:
+        timed = outcome.model_copy(update={"seconds": clock.monotonic_s() - started_s})
+        write_atomically(outcome_path, timed.model_dump_json(indent=1))
+
+    write(_outcome(job, write))
     return 0
 
 
@@ -57,11 +61,11 @@ def _lower(which: int, limit: int) -> None:
     resource.setrlimit(which, (value, hard))
 
 
-def _outcome(job: TuneJob) -> TuneOutcome:
+def _outcome(job: TuneJob, keep: Callable[[TuneOutcome], None]) -> TuneOutcome:
     try:
         from autotune.daemon.child_work import tune_and_validate
 
-        return tune_and_validate(job)
+        return tune_and_validate(job, keep)
     except AutotuneError as problem:
         return TuneOutcome(kind=OutcomeKind.FAILED, text=str(problem))
     except MemoryError:

@@ -1,42 +1,40 @@
-"""What a search does: tune on the past, then judge the result on the newest requests, which it has not seen."""
+"""What a search does: tune and learn on the past, then judge both on the newest requests, which they have not seen."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import numpy as np
-
-from autotune.core.policy import PolicyDocument, load
+from autotune.core.policy import PolicyDocument
 from autotune.core.settings import SearchSettings, Settings, SimulationSettings, ValidationSettings
 from autotune.core.shapes import ModelShape
 from autotune.core.trace import Trace
 from autotune.core.types import EngineSemantics, StoreMode
-from autotune.daemon.jobs import HostSize, OutcomeKind, Share, TuneJob, TuneOutcome
+from autotune.daemon.child_judging import Judge, Judged
+from autotune.daemon.child_learning import learn
+from autotune.daemon.jobs import Candidate, OutcomeKind, Share, TuneJob, TuneOutcome
 from autotune.export import save
 from autotune.search import evidence
-from autotune.search.bounds import bootstrap_gain
 from autotune.search.choice import Goal, choose, split_in_time
-from autotune.search.problem import Problem, ranked_tier, window_sums
+from autotune.search.problem import Problem, ranked_tier
 from autotune.search.publishing import make_document
 from autotune.search.setting import LRU_SETTING
 from autotune.search.space import load_space
 from autotune.search.study import StudyPlan, best_of, run_study
 from autotune.search.tune import load_objective
 from autotune.sim.config import CacheConfig
-from autotune.sim.engine import simulate_cache
-from autotune.sim.from_policy import simulate_document
-from autotune.sim.result import CacheResult
 from autotune.traces.rolling.folder import is_rolling
 
-_HOST_FACTORS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0)
-_BOOTSTRAP_DRAWS = 2000
-_WINDOWS = 30
+_NAMES = {"lru": "LRU", "rank": "the rank rule", "class_hazard": "the learned rule"}
+_TUNED, _LEARNED = "tuned.yaml", "learned.yaml"
 
 
-def tune_and_validate(job: TuneJob) -> TuneOutcome:
+def tune_and_validate(job: TuneJob, keep: Callable[[TuneOutcome], None] = lambda outcome: None) -> TuneOutcome:
     """Run a job.
+
+    Args:
+        job: What is asked.
+        keep: Takes what is known before the learned rule is fitted, for the case that this process does not live on.
 
     Raises:
         AutotuneError: the recording, the costs or the budgets cannot be used.
@@ -46,93 +44,82 @@ def tune_and_validate(job: TuneJob) -> TuneOutcome:
         text = f"{trace.n_requests:,} requests are recorded; tuning needs {job.min_requests:,}"
         return TuneOutcome(kind=OutcomeKind.NOT_ENOUGH, text=text, requests=trace.n_requests)
     engine = _engine(job, trace.block_tokens)
-    newest = trace.first_request_at(trace.arrival_s[0] + trace.span_s * (1.0 - job.newest_frac))
-    found = _tune(job, trace.slice(0, newest), engine)
-    present = load(Path(job.confirmed)) if job.confirmed else None
-    judged = _Judged(
-        job,
-        newest,
-        present=_under(present, engine, trace, job),
-        candidate=_under(found, engine, trace, job),
-    )
-    return judged.outcome(found)
+    judge = Judge(job, trace, engine)
+    tuned = _judged(judge, _tune(job, judge.past, engine), _TUNED)
+    keep(_outcome(judge, [tuned], "the search ended before it was fitted"))
+    found = learn(job, trace, judge.newest, engine, _model(job))
+    if isinstance(found, str):
+        return _outcome(judge, [tuned], found)
+    return _outcome(judge, [tuned, _judged(judge, found, _LEARNED)])
 
 
-@dataclass(frozen=True, slots=True)
-class _Judged:
-    """The present policy and the candidate on the same requests.
+def _judged(judge: Judge, document: PolicyDocument, name: str) -> Judged:
+    path = Path(judge.job.out) / name
+    save(document, path)
+    return judge.judge(document, path)
 
-    Attributes:
-        job: What was asked.
-        newest: First request that judges.
-        present: Under the policy that holds now.
-        candidate: Under the one that was found.
+
+def _outcome(judge: Judge, found: list[Judged], no_learned: str | None = None) -> TuneOutcome:
+    """Of all candidates the one that saves most, if it is worth it; with what all of them save.
+
+    Args:
+        judge: What was asked, and on which requests.
+        found: The candidates.
+        no_learned: Why what was learned is not among them; ``None`` = it is.
     """
+    job = judge.job
+    judged = [(each, each.gain()) for each in found]
+    # What is worth it comes first, then what saves most.
+    judged.sort(key=lambda pair: (not _is_worth_it(pair[1], job), -pair[1].value))
+    best, gain = judged[0]
+    worth = _is_worth_it(gain, job)
+    obeyed = best if worth else best.as_present()
+    before, after = obeyed.totals()
+    candidates = tuple(_candidate(each, gain) for each, gain in judged)
+    if no_learned is not None:
+        candidates = (*candidates, Candidate(kind="class_hazard", name=_NAMES["class_hazard"], missing=no_learned))
+    return TuneOutcome(
+        kind=OutcomeKind.POLICY if worth else OutcomeKind.NO_GAIN,
+        text=_in_words(after.requests, candidates),
+        policy=str(best.path) if worth else None,
+        chosen=candidates[0].kind if worth else None,
+        candidates=candidates,
+        gain=gain,
+        device_hit_frac=obeyed.device_hits(),
+        host_hit_frac=obeyed.host_hits(),
+        saved_s_per_request=obeyed.saved_s(),
+        sizes=obeyed.sizes(),
+        stored_bytes=after.stored_bytes,
+        stored_bytes_before=before.stored_bytes,
+        loaded_bytes=after.loaded_bytes,
+        requests=obeyed.result.trace.n_requests,
+    )
 
-    job: TuneJob
-    newest: int
-    present: CacheResult
-    candidate: CacheResult
 
-    def outcome(self, found: PolicyDocument) -> TuneOutcome:
-        gain = self._gain()
-        worth = gain.low > 0.0 and gain.low >= self.job.min_gain_frac
-        path = Path(self.job.out) / "policy.yaml"
-        save(found, path)
-        span = f"{100 * gain.value:+.1f} % ({100 * gain.low:+.1f} to {100 * gain.high:+.1f})"
-        better = self.candidate if worth else self.present
-        totals, before = (result.totals(self.newest) for result in (better, self.present))
-        return TuneOutcome(
-            kind=OutcomeKind.POLICY if worth else OutcomeKind.NO_GAIN,
-            text=f"on the newest {totals.requests:,} requests it saves {span} of the present policy's cost",
-            policy=str(path) if worth else None,
-            gain=gain,
-            device_hit_frac=self._share(better, lambda result: result.device_hit),
-            host_hit_frac=self._share(better, lambda result: result.host_hit + result.disk_hit),
-            saved_s_per_request=self._saved_s(better),
-            sizes=self._sizes(better),
-            stored_bytes=totals.stored_bytes,
-            stored_bytes_before=before.stored_bytes,
-            loaded_bytes=totals.loaded_bytes,
-            requests=better.trace.n_requests,
-        )
+def _is_worth_it(gain: Share, job: TuneJob) -> bool:
+    return gain.low > 0.0 and gain.low >= job.min_gain_frac
 
-    def _gain(self) -> Share:
-        baseline, candidate = (
-            window_sums(result.cost_s()[self.newest :], _WINDOWS) for result in (self.present, self.candidate)
-        )
-        found = bootstrap_gain(baseline, candidate, self.job.confidence, _BOOTSTRAP_DRAWS, self.job.seed)
-        return Share(value=found.value, low=found.low, high=found.high)
 
-    def _share(self, result: CacheResult, blocks_of: Callable[[CacheResult], np.ndarray]) -> Share:
-        """Share of prompt tokens, with bounds from how much it varies between windows."""
-        tokens = np.minimum(blocks_of(result).astype(float) * result.trace.block_tokens, result.trace.input_tokens)
-        return self._ratio(tokens, result.trace.input_tokens.astype(float))
+def _candidate(judged: Judged, gain: Share) -> Candidate:
+    document = judged.document
+    kind = "lru" if document is None else document.kind
+    host = None if document is None else document.tiers.host
+    lazily = kind == "lru" and host is not None and host.store_mode is not StoreMode.EAGER
+    name = f"{_NAMES[kind]} with lazy stores" if lazily else _NAMES[kind]
+    return Candidate(kind=kind, name=name, gain=gain, policy=str(judged.path))
 
-    def _saved_s(self, result: CacheResult) -> Share:
-        """Seconds that the mean request is spared, with such bounds."""
-        saved_s = self.present.cost_s() - result.cost_s()
-        return self._ratio(saved_s, np.ones(len(saved_s)))
 
-    def _ratio(self, parts: np.ndarray, wholes: np.ndarray) -> Share:
-        """One sum over another, of the newest requests, with bounds from a bootstrap over windows."""
-        part, whole = (window_sums(each[self.newest :], _WINDOWS) for each in (parts, wholes))
-        drawn = np.random.default_rng(self.job.seed).integers(0, len(part), (_BOOTSTRAP_DRAWS, len(part)))
-        ratios = part[drawn].sum(axis=1) / np.maximum(whole[drawn].sum(axis=1), 1.0)
-        tail = (1.0 - self.job.confidence) / 2.0
-        low, high = np.quantile(ratios, (tail, 1.0 - tail))
-        return Share(value=float(part.sum() / max(1.0, whole.sum())), low=float(low), high=float(high))
+def _in_words(n_requests: int, candidates: Sequence[Candidate]) -> str:
+    """What the candidates save, the first in a whole sentence; and why there is no other."""
+    saved = [f"{each.name} saves {_span(each.gain)}" for each in candidates if each.gain is not None]
+    missing = [f"; no learned rule: {each.missing}" for each in candidates if each.missing is not None]
+    first, *others = saved
+    also = "".join(f", {other}" for other in others)
+    return f"on the newest {n_requests:,} requests {first} of the present policy's cost{also}{''.join(missing)}"
 
-    def _sizes(self, result: CacheResult) -> tuple[HostSize, ...]:
-        """The same policy with other sizes of the host tier."""
-        blocks = result.config.host_blocks
-        sizes = sorted({round(blocks * factor) for factor in _HOST_FACTORS})
-        return tuple(self._size(result, size) for size in sizes if size == 0 or size >= result.config.chunk_blocks)
 
-    def _size(self, result: CacheResult, blocks: int) -> HostSize:
-        config = _without_host(result.config) if blocks == 0 else replace(result.config, host_blocks=blocks)
-        again = simulate_cache(result.trace, config, result.costs)
-        return HostSize(host_bytes=blocks * result.block_bytes, cost_s=float(again.cost_s()[self.newest :].sum()))
+def _span(gain: Share) -> str:
+    return f"{100 * gain.value:+.1f} % ({100 * gain.low:+.1f} to {100 * gain.high:+.1f})"
 
 
 def _open(job: TuneJob) -> Trace:
@@ -178,25 +165,6 @@ def _engine(job: TuneJob, block_tokens: int) -> CacheConfig:
     semantics = job.semantics if host else EngineSemantics.CANONICAL
     disk = 0 if semantics is EngineSemantics.VLLM_0_32 else disk
     return CacheConfig(max(1, device), host, disk if host else 0, full_blocks=True, semantics=semantics)
-
-
-def _under(document: PolicyDocument | None, engine: CacheConfig, trace: Trace, job: TuneJob) -> CacheResult:
-    """The recorded requests under a policy, or under the engine's own LRU."""
-    if document is None:
-        return simulate_cache(trace, engine, job.costs.profile())
-    # vLLM's rules offer blocks to the host as they are computed, whatever the document's store mode.
-    store = StoreMode.EAGER if engine.semantics is EngineSemantics.VLLM_0_32 else None
-    return simulate_document(trace, document, engine, job.costs.profile(), store=store)
-
-
-def _without_host(config: CacheConfig) -> CacheConfig:
-    return CacheConfig(
-        config.device_blocks,
-        device_policy=config.device_policy,
-        timing=config.timing,
-        itl_s=config.itl_s,
-        full_blocks=True,
-    )
 
 
 def _settings(job: TuneJob) -> Settings:

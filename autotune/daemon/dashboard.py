@@ -20,7 +20,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from autotune.daemon.figures import by_name, by_unit, gauge, percent, plain, seconds, size, words
+from autotune.daemon.figures import by_name, by_unit, gauge, machine_words, percent, plain, seconds, size, words
 from autotune.daemon.status import ChangeKind, DaemonStatus, Phase
 
 _SHOWN_CHANGES = 6
@@ -246,4 +246,6 @@ def _sources(status: DaemonStatus) -> RenderableType:
         for each in status.estimates
         if each.value is not None
     ]
-    return Group(table, Text(plain("; ".join(estimates)), style="dim"))
+    machine = "; ".join(machine_words(status.host)) if status.host is not None else ""
+    lines = [plain(text) for text in ("; ".join(estimates), machine and f"this machine: {machine}") if text]
+    return Group(table, *(Text(line, style="dim") for line in lines))

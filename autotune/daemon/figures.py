@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator
+
+from autotune.daemon.status import HostStatus
 
 UNKNOWN = "–"
 _BYTES = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -78,6 +81,22 @@ def words(name: str) -> str:
 def plain(text: str) -> str:
     """Text from outside without what a terminal would obey: controls and marks of direction are shown as ``�``."""
     return "".join(character if character.isprintable() else "�" for character in text)
+
+
+def machine_words(host: HostStatus) -> Iterator[str]:
+    """What is known of a machine, part by part."""
+    if host.memory_bytes is not None:
+        yield f"{size(host.available_bytes)} of {size(host.memory_bytes)} of memory to be had"
+    if host.limit_bytes is not None:
+        yield f"control group {size(host.used_bytes)} of {size(host.limit_bytes)}"
+    if host.shm_bytes is not None:
+        yield f"/dev/shm {size(host.shm_used_bytes)} of {size(host.shm_bytes)}"
+    if host.pinnable_bytes is not None:
+        yield f"a process may pin {size(host.pinnable_bytes)}"
+    if host.numa_nodes is not None:
+        yield f"{host.numa_nodes} NUMA node{'s' if host.numa_nodes > 1 else ''}"
+    if host.link_bytes_per_s is not None:
+        yield f"slowest link {size(host.link_bytes_per_s)}/s"
 
 
 def gauge(frac: float | None, width: int = 12) -> str:

@@ -26,6 +26,10 @@ class TuneJob(Strict):
     newest_requests: int | None = Field(
         default=None, ge=1, description="Only so many, the newest: what came since the load changed; null = all."
     )
+    learned: bool = Field(default=True, description="Whether a learned rule is a candidate too.")
+    unfit: str | None = Field(
+        default=None, description="Why the engine could obey neither a learned rule nor a lazy store; null = it could."
+    )
     trials: int = Field(ge=1, description="Settings to try.")
     seed: int = Field(default=0, ge=0, description="Of the search.")
     newest_frac: float = Field(gt=0.0, lt=1.0, description="Share of the time, the newest, that only judges.")
@@ -62,12 +66,24 @@ class HostSize(Strict):
     cost_s: float = Field(ge=0.0, description="Seconds of recompute, load and exposed store.")
 
 
+class Candidate(Strict):
+    """One policy that was tried on the newest requests, or why there is none of its kind."""
+
+    kind: str = Field(description="Kind of policy: lru, rank or class_hazard.")
+    name: str = Field(description="The same in words.")
+    gain: Share | None = Field(default=None, description="Share of the present policy's cost that it saves.")
+    policy: str | None = Field(default=None, description="File of it.")
+    missing: str | None = Field(default=None, description="Why there is none; null = there is one.")
+
+
 class TuneOutcome(Strict):
     """What a search found, judged on the newest requests, which it had not seen."""
 
     kind: OutcomeKind = Field(description="What it came to.")
     text: str = Field(description="The same in words.")
     policy: str | None = Field(default=None, description="File of the policy that was found.")
+    chosen: str | None = Field(default=None, description="Its kind: lru, rank or class_hazard.")
+    candidates: tuple[Candidate, ...] = Field(default=(), description="Everything that was a candidate, best first.")
     gain: Share | None = Field(default=None, description="Share of the present policy's cost that it saves.")
     device_hit_frac: Share | None = Field(default=None, description="Prompt tokens that the device will have.")
     host_hit_frac: Share | None = Field(default=None, description="Prompt tokens that the host will have.")

@@ -14,7 +14,9 @@ from autotune.core.errors import AutotuneError
 from autotune.core.sidecar_settings import SidecarSettings
 from autotune.core.signals import Collected, Signal
 from autotune.daemon.drift import DriftWatch
+from autotune.daemon.engine_facts import told_by
 from autotune.daemon.learning import prompts_of
+from autotune.daemon.pace import with_prefills
 from autotune.daemon.parts import TRYING, Memory, Parts, window_for
 from autotune.daemon.schedule import Schedule
 from autotune.daemon.search_step import SearchStep
@@ -66,9 +68,12 @@ class Loop:
 
     def collect(self) -> Answers:
         """Ask every source of every target: the only step that waits."""
-        sources = [source for target in self.parts.targets for source in target.sources]
+        parts, now_s = self.parts, self.parts.clock.monotonic_s()
+        if parts.host is not None:
+            parts.host.step(parts.rounds, now_s)
+        sources = [source for target in parts.targets for source in target.sources]
         timeout_s = self.memory.settings.collect.timeout_s * _PATIENCE
-        answers = iter(self.parts.rounds.collect(sources, self.parts.clock.monotonic_s(), timeout_s))
+        answers = iter(parts.rounds.collect(sources, now_s, timeout_s))
         return [[next(answers) for _ in target.sources] for target in self.parts.targets]
 
     def after_collecting(self, answers: Answers) -> None:
@@ -88,9 +93,16 @@ class Loop:
     def update(self, answers: Answers) -> None:
         """Take over what came: figures, records, how the load looks."""
         parts, memory = self.parts, self.memory
-        intervals = [target.update(given) for target, given in zip(parts.targets, answers, strict=True)]
-        for target, learner in zip(parts.targets, parts.learners, strict=True):
+        intervals = []
+        for target, learner, given in zip(parts.targets, parts.learners, answers, strict=True):
+            interval = target.update(given)
             saw = learner.take(target.records, target.rates)
+            if interval is not None and learner.facts is not None:
+                interval = with_prefills(interval, target.records, learner.facts.chunk_tokens)
+            intervals.append(interval)
+            told = told_by(target, learner.facts)
+            if told is not None:
+                target.tell(told)
             lengths = saw.prompt_tokens
             if not lengths and target.rates is not None:
                 lengths = prompts_of(target.rates.histograms.get(Signal.REQUEST_PROMPT_TOKENS))

@@ -10,8 +10,10 @@ from autotune.core.policy import PolicyDocument
 from autotune.core.sidecar_settings import SidecarSettings
 from autotune.daemon.engine_facts import EngineProfile, GivenFacts, profile_of
 from autotune.daemon.guard import SecondsPerToken
-from autotune.daemon.jobs import Share, TuneOutcome
+from autotune.daemon.host_watch import HostWatch
+from autotune.daemon.jobs import TuneOutcome
 from autotune.daemon.learning import Learner
+from autotune.daemon.pace import TimePromise
 from autotune.daemon.sources import Round
 from autotune.daemon.state import Checkpoint, StateFolder
 from autotune.daemon.status import Mode
@@ -38,6 +40,7 @@ class Parts:
         transitions: The policies.
         tuner: The search.
         given: What the user said about the engines.
+        host: The machine that they run on; ``None`` = it is another one than this.
     """
 
     clock: Clock
@@ -48,6 +51,7 @@ class Parts:
     transitions: Transitions
     tuner: Tuner
     given: GivenFacts
+    host: HostWatch | None = None
 
     @property
     def requests(self) -> int:
@@ -82,7 +86,8 @@ class Memory:
         interval: The newest of them; ``None`` = not known, as after a restart.
         outcome: What the last search found.
         predicted_hash: Policy that its predictions are for; ``None`` = for the engine's own.
-        ttft_promise: Mean time to the first token that the last trial promised; ``None`` = none.
+        ttft_promise: Mean time to the first token that the last trial promised, and how fast the machine was then;
+            ``None`` = none.
         candidate: Policy that waits for its trial, and why.
         recommendation: Policy that is recommended.
         tune_reason: Why the last or present search was started.
@@ -96,7 +101,7 @@ class Memory:
     interval: Interval | None = None
     outcome: TuneOutcome | None = None
     predicted_hash: str | None = None
-    ttft_promise: Share | None = None
+    ttft_promise: TimePromise | None = None
     candidate: tuple[PolicyDocument, str] | None = None
     recommendation: PolicyDocument | None = None
     tune_reason: str | None = None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from autotune.core.policy import Costs, load
 from autotune.daemon.drift import DriftWatch
 from autotune.daemon.engine_facts import EngineProfile
@@ -11,6 +13,7 @@ from autotune.daemon.schedule import Schedule
 from autotune.daemon.status import Grade, Mode
 from autotune.daemon.trial import identity
 from autotune.export import diff
+from autotune.export.diff import summary
 
 _NEWEST_FRAC = 0.2  # of the recorded time: judges, and is not tuned on
 _MIB = 2**20
@@ -111,13 +114,13 @@ class SearchStep:
 
     def _recommend(self, outcome: TuneOutcome) -> None:
         memory, policies, state = self._memory, self._parts.transitions, self._parts.state
-        document = load(state.work / "policy.yaml")
+        document = load(state.work / Path(outcome.policy or "policy.yaml").name)
         memory.predicted_hash = identity(document)
         if memory.predicted_hash in memory.checkpoint.rejected or memory.mode in {Mode.OBSERVE, Mode.FREEZE}:
             return
         policies.recommend(document, outcome.text)
         present = policies.confirmed
-        state.write_note(outcome.text, [] if present is None else [str(each) for each in diff(present, document)])
+        state.write_note(outcome.text, [] if present is None else summary(diff(present, document)))
         memory.recommendation = document
         if memory.mode in TRYING:
             memory.candidate = (document, outcome.text)
@@ -143,6 +146,8 @@ class SearchStep:
             semantics=profile.semantics,
             confirmed=str(state.confirmed_path) if self._parts.transitions.confirmed is not None else None,
             newest_requests=requests,
+            learned=settings.learned,
+            unfit=profile.unfit,
             trials=settings.trials,
             newest_frac=_NEWEST_FRAC,
             confidence=self._memory.settings.guard.confidence,

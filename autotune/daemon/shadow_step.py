@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from autotune.core.access import AccessRecord
 from autotune.core.errors import AutotuneError
-from autotune.core.policy import PolicyDocument
+from autotune.core.policy import ClassHazardDocument, PolicyDocument
 from autotune.daemon.engine_facts import EngineProfile
 from autotune.daemon.parts import Memory, Parts
 from autotune.daemon.shadow_cache import ShadowEngine, ShadowPolicy
@@ -64,6 +64,9 @@ class ShadowStep:
         if engine is None:
             return None
         in_force, candidate = self._parts.transitions.in_force, self._memory.recommendation
+        if isinstance(in_force, ClassHazardDocument):
+            self._shadows = None  # nothing to compare with: a learned rule has no plain form, so none runs here
+            return None
         wanted = tuple(None if each is None else identity(each) for each in (in_force, candidate))
         if self._shadows is not None and engine == self._engine and wanted == self._followed:
             return self._shadows
@@ -94,7 +97,7 @@ def _policies(
     """The live policy and those beside it, each with its own name."""
     live = ShadowPolicy(_LIVE) if in_force is None else ShadowPolicy.of(_LIVE, in_force, block_tokens)
     others = [live.stock(_STOCK)]
-    if candidate is not None:
+    if candidate is not None and not isinstance(candidate, ClassHazardDocument):
         try:
             others.append(ShadowPolicy.of(_CANDIDATE, candidate, block_tokens))
         except AutotuneError:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
-from autotune.core.signals import Collected, Collector
+from autotune.core.signals import Collected, Collector, EngineTold, Informed
 from autotune.daemon.status import SourceHealth
 
 _MAX_THREADS = 32
@@ -26,6 +26,8 @@ class Source:
         self._last: Collected[Any] | None = None
         self._lost = 0
         self._error: str | None = None
+        self._told: EngineTold | None = None
+        self._heard: EngineTold | None = None
 
     @property
     def name(self) -> str:
@@ -42,10 +44,22 @@ class Source:
         """Whether the last turn succeeded."""
         return self._error is None and self._last is not None
 
+    def tell(self, told: EngineTold) -> None:
+        """What the engine's page tells; the collector hears of it at its next turn, where it can use it."""
+        self._told = told
+
+    def turn(self, now_s: float) -> Collected[Any]:
+        """One turn of the collector, which first hears what is new."""
+        told = self._told
+        if told is not None and told != self._heard and isinstance(self.collector, Informed):
+            self.collector.inform(told)  # here and not in the loop: it may have to wait for a look that goes on
+            self._heard = told
+        return self.collector.collect(now_s)
+
     def begin(self, pool: ThreadPoolExecutor, now_s: float) -> None:
         """Ask, unless the turn before still hangs."""
         if self._pending is None:
-            self.give(pool.submit(self.collector.collect, now_s))
+            self.give(pool.submit(self.turn, now_s))
 
     def give(self, turn: Future[Collected[Any]]) -> None:
         """Wait for a turn that was begun."""
@@ -97,6 +111,10 @@ class Round:
             source.begin(self._pool, now_s)
         wait([source.pending for source in sources if source.pending is not None], timeout=timeout_s)
         return [source.take(now_s, timeout_s) for source in sources]
+
+    def start(self, source: Source, now_s: float) -> None:
+        """Ask one source, and wait for nothing."""
+        source.begin(self._pool, now_s)
 
     def close(self) -> None:
         """Let the threads end; a turn that hangs is not waited for."""

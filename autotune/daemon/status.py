@@ -129,10 +129,29 @@ class TierStatus(Strict):
 
     tier: Tier = Field(description="Which tier.")
     hit_frac: float | None = Field(description="Share of the prompt tokens of the last window found there.")
-    used_bytes: int | None = Field(description="Occupied.")
-    capacity_bytes: int | None = Field(description="Capacity.")
+    used_bytes: int | None = Field(description="Bytes of KV that a request could find there, mean over the engines.")
+    capacity_bytes: int | None = Field(description="Capacity of one engine.")
     store_bytes_per_s: float | None = Field(description="Rate of copies into it.")
     load_bytes_per_s: float | None = Field(description="Rate of copies out of it.")
+
+
+class HostStatus(Strict):
+    """The machine that sidecar and engines share, looked at now and then; null = unknown."""
+
+    memory_bytes: int | None = Field(default=None, description="Memory of the machine.")
+    available_bytes: int | None = Field(default=None, description="Of it, what can be had without swapping.")
+    limit_bytes: int | None = Field(default=None, description="What the control group may use; null also = no limit.")
+    used_bytes: int | None = Field(default=None, description="What the control group uses.")
+    shm_bytes: int | None = Field(default=None, description="Size of /dev/shm.")
+    shm_used_bytes: int | None = Field(default=None, description="Use of /dev/shm.")
+    pinnable_bytes: int | None = Field(default=None, description="What a process may pin; null also = no limit.")
+    numa_nodes: int | None = Field(default=None, description="NUMA nodes with processors.")
+    devices: int | None = Field(default=None, description="Devices whose driver answers.")
+    link_bytes_per_s: int | None = Field(default=None, description="Nominal bandwidth of the slowest device link.")
+    room_bytes: int | None = Field(default=None, description="What a host tier could grow by.")
+    age_s: float | None = Field(default=None, description="Since it was last looked at, in seconds.")
+    seconds: float | None = Field(default=None, description="What that look took, in seconds.")
+    error: str | None = Field(default=None, description="Why the last look failed; null = it did not.")
 
 
 class SecondsStatus(Strict):
@@ -203,6 +222,7 @@ class RetuneStatus(Strict):
     last_at: AwareDatetime | None = Field(description="When the last one ended, in UTC.")
     next_at: AwareDatetime | None = Field(description="When the next one is due, in UTC; null = not by time.")
     reason: str | None = Field(description="Why the last or present one was started.")
+    found: str | None = Field(default=None, description="What the last one came to: what each candidate saves.")
 
 
 class Verdict(Strict):
@@ -226,6 +246,9 @@ class DaemonStatus(Strict):
     targets: tuple[TargetStatus, ...] = Field(description="Engines.")
     estimates: tuple[Estimate, ...] = Field(default=(), description="What was learned.")
     tiers: tuple[TierStatus, ...] = Field(default=(), description="Tiers, over all targets.")
+    host: HostStatus | None = Field(
+        default=None, description="The machine that the engines run on; null = it is another one than the sidecar's."
+    )
     seconds: SecondsStatus = Field(default=SecondsStatus(), description="Where time went.")
     curves: tuple[Curve, ...] = Field(default=(), description="Value over age.")
     shadows: tuple[ShadowStatus, ...] = Field(default=(), description="Policies that run beside the live one.")

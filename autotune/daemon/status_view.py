@@ -6,10 +6,14 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from importlib.metadata import PackageNotFoundError, version
 
+from autotune.advise.doctor.machine import uses_shm
 from autotune.core.policy import PolicyDocument
 from autotune.core.types import Tier
 from autotune.daemon.engine_facts import EngineProfile
+from autotune.daemon.figures import machine_words
 from autotune.daemon.loop import Loop
+from autotune.daemon.occupancy import used_bytes
+from autotune.daemon.parts import Parts
 from autotune.daemon.status import (
     Change,
     Curve,
@@ -49,7 +53,8 @@ def daemon_status(loop: Loop, started_at: datetime, stopped: bool, group: str) -
         group=group,
         targets=tuple(target.status(now_s) for target in parts.targets),
         estimates=tuple(_estimates(loop)),
-        tiers=tuple(_tiers(recent, profile if isinstance(profile, EngineProfile) else None)),
+        tiers=tuple(_tiers(loop, recent, profile if isinstance(profile, EngineProfile) else None)),
+        host=None if parts.host is None else parts.host.status(now_s),
         seconds=_seconds(loop, recent),
         curves=tuple(_curves(loop)),
         shadows=loop.shadows.status(),
@@ -124,14 +129,15 @@ def _estimates(loop: Loop) -> Iterator[Estimate]:
         )
 
 
-def _tiers(recent: Window, profile: EngineProfile | None) -> Iterator[TierStatus]:
+def _tiers(loop: Loop, recent: Window, profile: EngineProfile | None) -> Iterator[TierStatus]:
     seconds = recent.seconds
+    used = {tier: _used(loop, tier, profile) for tier in (Tier.DEVICE, Tier.HOST)}
     stored, loaded = (recent.total(name) for name in ("store_bytes", "load_bytes"))
     host_bytes = None if profile is None else profile.budgets.host_bytes
     yield TierStatus(
         tier=Tier.DEVICE,
         hit_frac=recent.share("device_hit_tokens", "prompt_tokens"),
-        used_bytes=None,
+        used_bytes=used[Tier.DEVICE],
         capacity_bytes=None if profile is None else profile.budgets.device_bytes,
         store_bytes_per_s=None,
         load_bytes_per_s=None,
@@ -141,11 +147,18 @@ def _tiers(recent: Window, profile: EngineProfile | None) -> Iterator[TierStatus
     yield TierStatus(
         tier=Tier.HOST,
         hit_frac=recent.share("host_hit_tokens", "prompt_tokens"),
-        used_bytes=None,
+        used_bytes=used[Tier.HOST],
         capacity_bytes=host_bytes,
         store_bytes_per_s=_rate(stored, seconds),
         load_bytes_per_s=_rate(loaded, seconds),
     )
+
+
+def _used(loop: Loop, tier: Tier, profile: EngineProfile | None) -> int | None:
+    if profile is None:
+        return None
+    facts = loop.parts.best_learner.facts
+    return used_bytes(loop.parts.targets, tier, profile.kv_bytes_per_token, facts.chunk_tokens if facts else 0)
 
 
 def _seconds(loop: Loop, recent: Window) -> SecondsStatus:
@@ -188,11 +201,13 @@ def _predictions(loop: Loop, recent: Window) -> Iterator[Prediction]:
         if share is not None:
             observed = loop.memory.recent.share(column, "prompt_tokens") if holds and recent.intervals else None
             yield Prediction(signal=signal, predicted=share.value, low=share.low, high=share.high, observed=observed)
-    ttft = loop.memory.ttft_promise
-    if ttft is not None and holds:
+    if loop.memory.ttft_promise is not None and holds:
+        ttft = loop.memory.ttft_promise.at_the_speed_of(loop.memory.recent, loop.memory.settings.guard.confidence)
         mean = loop.memory.recent.ttft_mean(_ANY_CONFIDENCE)
         observed = None if mean is None else mean.value
-        yield Prediction(signal="ttft_mean_s", predicted=ttft.value, low=ttft.low, high=ttft.high, observed=observed)
+        yield Prediction(
+            signal="ttft_mean_s", predicted=ttft.value_s, low=ttft.low_s, high=ttft.high_s, observed=observed
+        )
 
 
 def _retune(loop: Loop, now_s: float, now: datetime) -> RetuneStatus:
@@ -203,16 +218,31 @@ def _retune(loop: Loop, now_s: float, now: datetime) -> RetuneStatus:
         last_at=checkpoint.last_tuned_at,
         next_at=None if next_s is None else now + timedelta(seconds=max(0.0, next_s - now_s)),
         reason=loop.memory.tune_reason,
+        found=loop.memory.outcome.text if loop.memory.outcome is not None else None,
     )
 
 
 def _verdict(loop: Loop, profile: EngineProfile | str) -> Verdict:
     host_bytes = profile.budgets.host_bytes if isinstance(profile, EngineProfile) else 0
-    return verdict_of(loop.memory.outcome, loop.memory.recent, loop.parts.seconds_per_token, host_bytes)
+    parts = loop.parts
+    return verdict_of(loop.memory.outcome, loop.memory.recent, parts.seconds_per_token, host_bytes, _room_bytes(parts))
+
+
+def _room_bytes(parts: Parts) -> float | None:
+    """What the host tiers of this machine could grow by, per engine; ``None`` = not known."""
+    machine = parts.host.machine if parts.host is not None else None
+    if machine is None:
+        return None
+    pages = [target.snapshot for target in parts.targets if target.snapshot is not None]
+    rooms = [machine.room_bytes, machine.shm_room_bytes if any(uses_shm(page) for page in pages) else None]
+    room = min((each for each in rooms if each is not None), default=None)
+    return None if room is None else room / len(parts.targets)
 
 
 def _findings(loop: Loop) -> Iterator[str]:
     yield from loop.memory.findings.values()
+    if loop.parts.host is not None:
+        yield from loop.parts.host.findings()
     for target in loop.parts.targets:
         if target.snapshot is not None:
             for finding in target.snapshot.findings:
@@ -223,11 +253,15 @@ def _findings(loop: Loop) -> Iterator[str]:
 def explain(status: DaemonStatus, findings: Sequence[str]) -> str:
     """Why the present policy and advice are what they are, in words."""
     lines = [f"Mode {status.mode}, {_PHASES[status.phase]}.", status.verdict.text]
+    if status.host is not None and (words := ", ".join(machine_words(status.host))):
+        lines.append(f"This machine: {words}.")
     lines.append(f"In force: policy {status.live_hash}." if status.live_hash else "Nothing is published.")
     if status.hands_off:
         lines.append(f"Nothing is published any more: {status.hands_off}.")
     if status.retune.reason:
         lines.append(f"The last search was started because {status.retune.reason}.")
+    if status.retune.found:
+        lines.append(f"What the last search came to: {status.retune.found}.")
     if status.history:
         last = status.history[-1]
         lines.append(f"Last change, {last.at:%Y-%m-%d %H:%M:%S} UTC: {last.kind.replace('_', ' ')}: {last.reason}.")

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from autotune.core.access import AccessRecord
-from autotune.core.signals import Collected, Rates, Signal, Snapshot, rates
+from autotune.core.signals import Collected, EngineTold, Rates, Signal, Snapshot, rates
 from autotune.daemon.sources import Source
 from autotune.daemon.status import Grade, TargetStatus
 from autotune.daemon.windows import Interval, interval_of
 
-METRICS, TELEMETRY, EVENTS = "prometheus", "telemetry", "kv_events"
+METRICS, TELEMETRY, EVENTS, HOST = "prometheus", "telemetry", "kv_events", "host"
 _HASH_FACT = "policy_hash"
 _SHORT_HASH = 12
 
@@ -29,12 +29,14 @@ class TargetView:
         epoch: How often it began anew since attach.
         records: Records of the last round.
         rates: What changed in the last round; ``None`` = not known.
+        residents: Blocks on its tiers in the last round, from its KV events; ``None`` = not known.
     """
 
     def __init__(self, url: str, sources: Sequence[Source]) -> None:
         self.url, self.sources = url, tuple(sources)
         self.snapshot: Snapshot | None = None
         self.rates: Rates | None = None
+        self.residents: Snapshot | None = None
         self.records: Sequence[Any] = ()
         self.alive = False
         self.epoch = 0
@@ -50,6 +52,14 @@ class TargetView:
             What happened since the round before; ``None`` where that is not known, as after a restart.
         """
         self.records = [record for each in collected if each is not None for record in each.records]
+        self.residents = next(
+            (
+                each.snapshot
+                for source, each in zip(self.sources, collected, strict=True)
+                if source.name == EVENTS and each is not None and each.ok
+            ),
+            None,
+        )
         snapshots = [each.snapshot for each in collected if each is not None and each.ok and each.snapshot is not None]
         engine = next((each for each in snapshots if each.engine.name), None)
         before, self.alive, self.rates = self.snapshot, engine is not None, None
@@ -65,6 +75,11 @@ class TargetView:
             self.epoch += 1
             return None
         return interval_of(self.rates, engine)
+
+    def tell(self, told: EngineTold) -> None:
+        """Let its sources know what its page tells."""
+        for source in self.sources:
+            source.tell(told)
 
     @property
     def silent_s(self) -> float | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from autotune.core.errors import ConfigError
 from autotune.core.policy import PolicyDocument
-from autotune.daemon.jobs import Share
+from autotune.daemon.pace import TimePromise, Yardstick, pace
 from autotune.daemon.parts import MIN_BEFORE, TRYING, Memory, Parts
 from autotune.daemon.schedule import Schedule
 from autotune.daemon.status import Mode
@@ -123,16 +123,27 @@ class TrialStep:
             stale_after_s=settings.collect.stale_after_s,
         )
 
-    def _ttft_promise(self, document: PolicyDocument) -> Share | None:
-        """Mean time to the first token under a policy: what it was, less what the mean request is spared."""
+    def _ttft_promise(self, document: PolicyDocument) -> TimePromise | None:
+        """Mean time to the first token under a policy: what it was, less what the mean request is spared.
+
+        Both are seconds of the machine as it is now, so its present speed goes with them.
+        """
         memory, outcome = self._memory, self._memory.outcome
         saved = outcome.saved_s_per_request if outcome is not None else None
         if saved is None or memory.predicted_hash != identity(document):
             return None
-        was = memory.recent.ttft_mean(memory.settings.guard.confidence)
+        confidence = memory.settings.guard.confidence
+        was = memory.recent.ttft_mean(confidence)
         if was is None:
             return None
-        return Share(value=was.value - saved.value, low=was.low - saved.high, high=was.high - saved.low)
+        yardstick = Yardstick.of(self._parts.best_learner.estimates())
+        return TimePromise(
+            value_s=was.value - saved.value,
+            low_s=was.low - saved.high,
+            high_s=was.high - saved.low,
+            yardstick=yardstick,
+            pace=pace(memory.recent, yardstick, confidence),
+        )
 
     def _guard_kept(self) -> None:
         """Outside a trial only a broken plug-in takes a policy back: chance and load do not."""

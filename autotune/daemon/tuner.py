@@ -66,10 +66,11 @@ class Tuner:
                 return None
             self.stop()
             text = f"the search was stopped after its {self._timeout_s:g} s"
-            return TuneOutcome(kind=OutcomeKind.FAILED, text=text, seconds=self._timeout_s)
+            failed = TuneOutcome(kind=OutcomeKind.FAILED, text=text, seconds=self._timeout_s)
+            return self._written() or failed
         code = self._process.returncode
         self._close()
-        return self._result(code)
+        return self._written() or self._died(code)
 
     def stop(self) -> None:
         """End the search, if one runs, and forget it."""
@@ -96,13 +97,17 @@ class Tuner:
             self._process.stdin.close()
         self._process = None
 
-    def _result(self, code: int) -> TuneOutcome:
+    def _written(self) -> TuneOutcome | None:
+        """What it wrote, which may be what it knew before its last step; ``None`` = nothing yet."""
         try:
             return TuneOutcome.model_validate_json(self._outcome_path.read_bytes())
         except (OSError, ValidationError):
-            why = f"signal {-code}" if code < 0 else f"exit code {code}"
-            text = f"the search ended without a result ({why}): {self._last_words()}"
-            return TuneOutcome(kind=OutcomeKind.FAILED, text=text)
+            return None
+
+    def _died(self, code: int) -> TuneOutcome:
+        why = f"signal {-code}" if code < 0 else f"exit code {code}"
+        text = f"the search ended without a result ({why}): {self._last_words()}"
+        return TuneOutcome(kind=OutcomeKind.FAILED, text=text)
 
     def _last_words(self) -> str:
         try:

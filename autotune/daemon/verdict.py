@@ -15,7 +15,13 @@ _STORE_CUT = 0.3  # share of the stores that must go to call it less
 _MIN_TOKENS = 100_000.0  # prompt tokens without which counters say nothing
 
 
-def verdict_of(outcome: TuneOutcome | None, window: Window, costs: SecondsPerToken | None, host_bytes: int) -> Verdict:
+def verdict_of(
+    outcome: TuneOutcome | None,
+    window: Window,
+    costs: SecondsPerToken | None,
+    host_bytes: int,
+    room_bytes: float | None = None,
+) -> Verdict:
     """The advice.
 
     Args:
@@ -23,10 +29,11 @@ def verdict_of(outcome: TuneOutcome | None, window: Window, costs: SecondsPerTok
         window: The last intervals.
         costs: Turns tokens into seconds; ``None`` = not known.
         host_bytes: Size of the host tier now; 0 = none or unknown.
+        room_bytes: What it could grow by on this machine; ``None`` = not known.
     """
     searched = outcome is not None and outcome.kind in {OutcomeKind.POLICY, OutcomeKind.NO_GAIN}
     if outcome is not None and searched:
-        return _by_search(outcome, host_bytes)
+        return _by_search(outcome, host_bytes, room_bytes)
     counted = _by_counters(window, costs)
     if counted is not None:
         return counted
@@ -34,11 +41,11 @@ def verdict_of(outcome: TuneOutcome | None, window: Window, costs: SecondsPerTok
     return Verdict(kind=VerdictKind.NOT_ENOUGH_EVIDENCE, text=f"Not enough evidence: {why}.")
 
 
-def _by_search(outcome: TuneOutcome, host_bytes: int) -> Verdict:
+def _by_search(outcome: TuneOutcome, host_bytes: int, room_bytes: float | None) -> Verdict:
     sizes = {size.host_bytes: size for size in outcome.sizes}
     now = _nearest(outcome.sizes, host_bytes)
     if now is not None and now.host_bytes:
-        sized = _by_size(outcome.sizes, sizes.get(0), now)
+        sized = _by_size(outcome.sizes, sizes.get(0), now, room_bytes)
         if sized is not None:
             return sized
     if _stores_less(outcome):
@@ -47,26 +54,41 @@ def _by_search(outcome: TuneOutcome, host_bytes: int) -> Verdict:
         return Verdict(kind=VerdictKind.STORE_LESS, text=text)
     if outcome.kind is OutcomeKind.POLICY:
         return Verdict(kind=VerdictKind.NEW_POLICY, text=f"A new policy is worth it: {outcome.text}.")
-    return Verdict(kind=VerdictKind.KEEP_AS_IT_IS, text=f"Leave it as it is: {outcome.text}, which may be chance.")
+    return Verdict(kind=VerdictKind.KEEP_AS_IT_IS, text=f"Leave it as it is, for this may be chance: {outcome.text}.")
 
 
-def _by_size(sizes: tuple[HostSize, ...], without: HostSize | None, now: HostSize) -> Verdict | None:
+def _by_size(
+    sizes: tuple[HostSize, ...], without: HostSize | None, now: HostSize, room_bytes: float | None
+) -> Verdict | None:
     if without is not None and without.cost_s <= now.cost_s * (1.0 + _SAME_FRAC):
         saved = 100.0 * (1.0 - now.cost_s / without.cost_s) if without.cost_s else 0.0
         text = f"Offload does not pay here: the host tier of {_gib(now.host_bytes)} saves {saved:.1f} % of the cost."
         return Verdict(kind=VerdictKind.OFFLOAD_DOES_NOT_PAY, text=text, host_bytes=0)
-    larger = [size for size in sizes if size.host_bytes > now.host_bytes]
-    best = min(larger, key=lambda size: size.cost_s, default=now)
-    if best.cost_s < now.cost_s * (1.0 - _GROWTH_FRAC):
-        enough = next(size for size in larger if size.cost_s <= best.cost_s * (1.0 + _SAME_FRAC))
-        text = f"Grow the host tier to {_gib(enough.host_bytes)}: {_saving(now, enough)}."
-        return Verdict(kind=VerdictKind.GROW_HOST, text=text, host_bytes=enough.host_bytes)
+    grown = _grown(sizes, now, room_bytes)
+    if grown is not None:
+        return grown
     smaller = [size for size in sizes if 0 < size.host_bytes < now.host_bytes]
     as_good = next((size for size in smaller if size.cost_s <= now.cost_s * (1.0 + _SAME_FRAC)), None)
     if as_good is None:
         return None
     text = f"Drop the host tier to {_gib(as_good.host_bytes)}: it costs less than {100 * _SAME_FRAC:.0f} % more."
     return Verdict(kind=VerdictKind.SHRINK_HOST, text=text, host_bytes=as_good.host_bytes)
+
+
+def _grown(sizes: tuple[HostSize, ...], now: HostSize, room_bytes: float | None) -> Verdict | None:
+    """A larger host tier, as far as the machine has room for it; ``None`` = none is worth it."""
+    larger = [size for size in sizes if size.host_bytes > now.host_bytes]
+    fits = [size for size in larger if room_bytes is None or size.host_bytes - now.host_bytes <= room_bytes]
+    for choice, is_there in ((fits, True), (larger, False)):
+        best = min(choice, key=lambda size: size.cost_s, default=now)
+        if best.cost_s >= now.cost_s * (1.0 - _GROWTH_FRAC):
+            continue
+        enough = next(size for size in choice if size.cost_s <= best.cost_s * (1.0 + _SAME_FRAC))
+        text = f"Grow the host tier to {_gib(enough.host_bytes)}: {_saving(now, enough)}"
+        if not is_there:
+            text += f", but this machine has room for {_gib(round(room_bytes or 0.0))} more: give it memory first"
+        return Verdict(kind=VerdictKind.GROW_HOST, text=f"{text}.", host_bytes=enough.host_bytes)
+    return None
 
 
 def _by_counters(window: Window, costs: SecondsPerToken | None) -> Verdict | None:

@@ -15,6 +15,7 @@ from autotune.daemon.bounds import Bounds, rate_bounds
 _ADDED = (
     "prompt_tokens", "generation_tokens", "finished", "failed", "preemptions", "device_hit_tokens",
     "host_hit_tokens", "computed_tokens", "load_s", "store_s", "load_bytes", "store_bytes", "waiting",
+    "prefills", "prefill_s", "prefill_tokens", "prefill_pairs",
 )  # fmt: skip
 
 
@@ -38,6 +39,10 @@ class Interval:
         store_bytes: Bytes of stores.
         waiting: Requests in the queue at the end.
         ttft: Times to the first token.
+        prefills: Prefills that telemetry told of.
+        prefill_s: Seconds that they took.
+        prefill_tokens: Tokens that were computed in them.
+        prefill_pairs: Pairs of tokens that attended to each other in them.
     """
 
     seconds: float
@@ -55,6 +60,10 @@ class Interval:
     store_bytes: float | None = None
     waiting: float | None = None
     ttft: HistogramReading | None = None
+    prefills: float | None = None
+    prefill_s: float | None = None
+    prefill_tokens: float | None = None
+    prefill_pairs: float | None = None
 
     def beside(self, other: Interval) -> Interval:
         """Two engines in the same interval."""
@@ -140,13 +149,22 @@ class Window:
             total = _together(total, histogram)
         return total
 
+    def ratio(
+        self,
+        part: Callable[[Interval], float | None],
+        whole: Callable[[Interval], float | None],
+        confidence: float,
+    ) -> Bounds | None:
+        """One figure over another in the intervals that know both, with bounds; ``None`` = too little is known."""
+        return rate_bounds(*self.pairs(part, whole), confidence)
+
     def ttft_mean(self, confidence: float) -> Bounds | None:
         """Mean time to the first token, with bounds; ``None`` = too little is known."""
-        sums, counts = self.pairs(
+        return self.ratio(
             lambda each: None if each.ttft is None else each.ttft.sum,
             lambda each: None if each.ttft is None else each.ttft.count,
+            confidence,
         )
-        return rate_bounds(sums, counts, confidence)
 
     def share(self, part: str, whole: str) -> float | None:
         """One total over another; ``None`` where either is unknown or there is nothing to divide by."""

@@ -19,6 +19,7 @@ from autotune.core.units import MIB
 from autotune.costs.hardware import load_hardware
 from autotune.costs.roofline import profile
 from autotune.daemon.engine_facts import GivenFacts
+from autotune.daemon.host_watch import HostWatch
 from autotune.daemon.learning import Learner
 from autotune.daemon.live_policy import LivePolicy
 from autotune.daemon.locks import Locks
@@ -26,12 +27,12 @@ from autotune.daemon.parts import Parts
 from autotune.daemon.recording import RollingRecording
 from autotune.daemon.sources import Round, Source
 from autotune.daemon.state import StateFolder
-from autotune.daemon.target_view import EVENTS, METRICS, TELEMETRY, TargetView
+from autotune.daemon.target_view import EVENTS, HOST, METRICS, TELEMETRY, TargetView
 from autotune.daemon.transitions import Transitions
 from autotune.daemon.tuner import Tuner
 from autotune.geometry import load_model
 
-NO_EVENTS = "off"  # instead of an endpoint
+OFF = "off"  # instead of an endpoint
 _LOOPBACK = {"localhost", "127.0.0.1", "::1", "0.0.0.0"}
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 # Nothing was measured and nobody said what machine it is: figures of a small GPU, which any measurement replaces.
@@ -58,7 +59,8 @@ class Wanted:
         targets: Engines; several are replicas that share one policy.
         state: State folder.
         policy: File that the engines watch; ``None`` = nothing is published.
-        telemetry: Where the plug-in's records come from, one per target; empty = nowhere.
+        telemetry: Where the plug-in's records come from, or ``off``, one per target; empty = where each engine's page
+            says.
         events: Endpoints of KV events, or ``off``, one per target; empty = each engine is asked.
         model: Model by name or config.json, for assumed costs; ``None`` = not said.
         hardware: Hardware by name or file, likewise.
@@ -148,6 +150,7 @@ def build(wanted: Wanted, settings: SidecarSettings, clock: Clock) -> Parts:
         transitions=Transitions(state, live, clock, settings.guard.lease_s),
         tuner=Tuner(state.work, clock),
         given=wanted.given,
+        host=_host(wanted, clock),
     )
 
 
@@ -172,13 +175,20 @@ def _collectors(wanted: Wanted, number: int, settings: SidecarSettings, clock: C
     """Sources of one target, each found by its entry point."""
     limits = (settings.collect.timeout_s, settings.collect.max_page_mib * MIB)
     metrics = registry.load(registry.COLLECTORS, METRICS).bounded(wanted.targets[number], clock, *limits)
-    collectors: list[Collector[Any]] = [metrics]
-    if wanted.telemetry:
-        collectors.append(registry.load(registry.COLLECTORS, TELEMETRY)(wanted.telemetry[number], clock=clock))
-    events = _events(wanted, number, settings, clock)
-    if events is not None:
-        collectors.append(events)
-    return collectors
+    further = (_telemetry(wanted, number, clock), _events(wanted, number, settings, clock))
+    return [metrics, *(collector for collector in further if collector is not None)]
+
+
+def _telemetry(wanted: Wanted, number: int, clock: Clock) -> Collector[Any] | None:
+    """Records from where the user says, else from where the engine's page says; ``off`` = none."""
+    telemetry = registry.load(registry.COLLECTORS, TELEMETRY)
+    if not wanted.telemetry:
+        announced: Collector[Any] = telemetry.announced(wanted.targets[number], clock)
+        return announced
+    if wanted.telemetry[number] == OFF:
+        return None
+    given: Collector[Any] = telemetry(wanted.telemetry[number], clock=clock)
+    return given
 
 
 def _events(wanted: Wanted, number: int, settings: SidecarSettings, clock: Clock) -> Collector[Any] | None:
@@ -188,10 +198,17 @@ def _events(wanted: Wanted, number: int, settings: SidecarSettings, clock: Clock
         found: Collector[Any] | None = events.discovered(wanted.targets[number], settings.collect.timeout_s, clock)
         return found
     endpoint, _, replay = wanted.events[number].partition(",")
-    if endpoint == NO_EVENTS:
+    if endpoint == OFF:
         return None
     given: Collector[Any] = events.at(endpoint, replay or None, clock)
     return given
+
+
+def _host(wanted: Wanted, clock: Clock) -> HostWatch | None:
+    """Facts of this machine, where all engines are on it."""
+    if not all(target.is_local for target in wanted.targets):
+        return None
+    return HostWatch(registry.load(registry.COLLECTORS, HOST)(clock))
 
 
 def _recording_folders(state: StateFolder, n_targets: int) -> Sequence[Path]:

@@ -41,19 +41,23 @@ class EnginePage:
         factor: What counters of the recorded page are multiplied with; grows with every look.
         key: What must come as bearer; empty = nothing.
         asked: Headers of all requests.
+        further: More lines of the page.
     """
 
     fault: Fault = Fault.NONE
     factor: float = 10.0
     key: str = ""
     asked: list[str] = field(default_factory=list)
+    further: str = ""
     stopped: threading.Event = field(default_factory=threading.Event)
     _text: str = field(default_factory=PAGE.read_text)
 
     def text(self) -> bytes:
         """The page now."""
         self.factor += 1.0
-        return _COUNTED.sub(lambda found: f"{found[1]} {float(found[2]) * self.factor}", self._text).encode("utf-8")
+        return _COUNTED.sub(
+            lambda found: f"{found[1]} {float(found[2]) * self.factor}", self._text + self.further
+        ).encode()
 
     def restart(self) -> None:
         """Counters as of a new process."""

@@ -13,10 +13,11 @@ from typing import Any
 from autotune.core.access import AccessFeatures, AccessRecord
 from autotune.core.policy import PolicyDocument, RankDocument, document_hash, load
 from autotune.core.sidecar_settings import CollectSettings, GuardSettings, RetuneSettings, SidecarSettings
-from autotune.core.signals import Collected, EngineInfo, HistogramReading, Reading, Signal, Snapshot
+from autotune.core.signals import Collected, Collector, EngineInfo, HistogramReading, Reading, Signal, Snapshot
 from autotune.core.telemetry.wire import EpochCause, EpochStart, StreamFacts
 from autotune.core.units import GIB
 from autotune.daemon.engine_facts import GivenFacts
+from autotune.daemon.host_watch import HostWatch
 from autotune.daemon.jobs import OutcomeKind, Share, TuneJob, TuneOutcome
 from autotune.daemon.learning import Learner
 from autotune.daemon.live_policy import LivePolicy
@@ -62,14 +63,18 @@ class Engine:
         policy: File that it obeys; ``None`` = it obeys none.
         hit_frac: Share of prompt tokens that the host has.
         slow_frac: Share of requests whose first token takes a second.
+        slowness: What times to the first token are multiplied with, though not their buckets.
         up: Whether it answers.
         idle: Whether nothing is asked of it.
+        gauges: What else its page shows.
+        facts: Settings that its page shows.
     """
 
     clock: ManualClock
     policy: Path | None = None
     hit_frac: float = 0.1
     slow_frac: float = 0.02
+    slowness: float = 1.0
     preemptions: float = 0.0
     failed: float = 0.0
     fallbacks: float = 0.0
@@ -79,7 +84,10 @@ class Engine:
     hash_said: str | None = None
     totals: dict[Signal, float] = field(default_factory=dict)
     counts: list[float] = field(default_factory=lambda: [0.0] * len(BOUNDS_S))
+    gauges: dict[Signal, float] = field(default_factory=dict)
+    facts: dict[str, str] = field(default_factory=dict)
     _rounds: int = 0
+    _waited_s: float = 0.0
     _in_force: str = ""
     _lease_end_s: float | None = None
     _fallback: str = ""
@@ -94,13 +102,13 @@ class Engine:
         self._obey()
         if not self.idle:
             self._work()
-        readings = {signal: Reading(value, now_s, signal.value) for signal, value in self.totals.items()}
+        shown = self.totals | self.gauges
+        readings = {signal: Reading(value, now_s, signal.value) for signal, value in shown.items()}
         readings[Signal.PROCESS_START_S] = Reading(self.started_s, now_s, "start")
         readings[Signal.REQUESTS_WAITING] = Reading(0.0, now_s, "waiting")
         facts = {"policy_hash": self.hash_said or self._in_force[:12]} if self.hash_said or self._in_force else {}
-        info = EngineInfo("vllm", "0.32.0", "llama-3.1-8b", facts=facts)
-        waited_s = sum(0.75 * bound * n for bound, n in zip(BOUNDS_S, self.counts, strict=True) if n)
-        ttft = HistogramReading(sum(self.counts), waited_s, BOUNDS_S, tuple(self.counts), now_s, "ttft")
+        info = EngineInfo("vllm", "0.32.0", "llama-3.1-8b", facts=facts | self.facts)
+        ttft = HistogramReading(sum(self.counts), self._waited_s, BOUNDS_S, tuple(self.counts), now_s, "ttft")
         return Collected(
             ok=True, seconds=0.01, snapshot=Snapshot("engine", now_s, info, readings, {Signal.TTFT_S: ttft})
         )
@@ -110,6 +118,7 @@ class Engine:
         self.started_s += 100.0
         self.totals.clear()
         self.counts = [0.0] * len(BOUNDS_S)
+        self._waited_s = 0.0
 
     def _work(self) -> None:
         """A round's requests: 40 of 1,000 tokens, a little different each time."""
@@ -135,6 +144,7 @@ class Engine:
             self.totals[signal] = self.totals.get(signal, 0.0) + value
         self.counts[1] += requests - slow
         self.counts[5] += slow
+        self._waited_s += 0.75 * self.slowness * (BOUNDS_S[1] * (requests - slow) + BOUNDS_S[5] * slow)
 
     def _obey(self) -> None:
         """Do with the policy file as the plug-in does: content decides, and a lease ends by itself."""
@@ -165,6 +175,7 @@ class Telemetry:
         start = EpochStart(0, EpochCause.ATTACHED, "ab" * 8, "2026-01-31T12:00:00.000Z", facts)
         self.waiting: list[Any] = [start]
         self.ok = True
+        self.slowness = 1.0  # what seconds of prefill are multiplied with
         self._requests = 0
 
     def add(self, n_requests: int, gap_s: float = 10.0) -> None:
@@ -182,7 +193,7 @@ class Telemetry:
                     tokens=1000,
                     tier=None,
                     moved_bytes=0,
-                    seconds=0.05,
+                    seconds=0.05 * self.slowness * (1.0 + 0.02 * (self._requests % 5 - 2)),
                     features=AccessFeatures(gap_s=gap_s),
                 )
             )
@@ -199,10 +210,14 @@ class InPlace(Round):
     def collect(self, sources: Sequence[Source], now_s: float, timeout_s: float) -> list[Collected[Any] | None]:
         """One answer per source."""
         for source in sources:
-            turn: Future[Collected[Any]] = Future()
-            turn.set_result(source.collector.collect(now_s))
-            source.give(turn)
+            self.start(source, now_s)
         return [source.take(now_s, timeout_s) for source in sources]
+
+    def start(self, source: Source, now_s: float) -> None:
+        """The answer is there at once."""
+        turn: Future[Collected[Any]] = Future()
+        turn.set_result(source.turn(now_s))
+        source.give(turn)
 
 
 class Counted:
@@ -284,6 +299,10 @@ class Bench:
         mode: How much it may do.
         settings: All settings.
         with_policy: Whether the engine watches a policy file.
+        clock: Tells the time.
+        engine: What serves; a new one if not given.
+        further: Further sources of the engine.
+        host: Facts of the machine.
     """
 
     def __init__(
@@ -294,6 +313,8 @@ class Bench:
         with_policy: bool = True,
         clock: ManualClock | None = None,
         engine: Engine | None = None,
+        further: Sequence[Collector[Any]] = (),
+        host: HostWatch | None = None,
     ) -> None:
         self.folder, self.settings = folder, settings
         self.clock = clock or ManualClock()
@@ -303,9 +324,10 @@ class Bench:
         self.react: Callable[[Engine, str | None], None] = lambda engine, hash_: None
         state = StateFolder(folder / "state")
         self.tuner = ScriptedTuner(state.work, self.clock)
+        sources: tuple[Collector[Any], ...] = (self.engine, self.telemetry, *further)
         self.parts = Parts(
             clock=self.clock,
-            targets=(TargetView("http://127.0.0.1:8000", [Source(self.engine), Source(self.telemetry)]),),
+            targets=(TargetView("http://127.0.0.1:8000", [Source(each) for each in sources]),),
             learners=(Learner(assumed_costs(None, None), self.clock, Counted()),),
             rounds=InPlace(),
             state=state,
@@ -314,6 +336,7 @@ class Bench:
             ),
             tuner=self.tuner,
             given=GivenFacts(40 * GIB, 160 * GIB),
+            host=host,
         )
         self._content: bytes | None = None
         self._identity: str | None = None

@@ -18,7 +18,13 @@ from typer.testing import CliRunner
 
 from autotune.cli.app import app
 from autotune.core.policy import load
+from autotune.core.telemetry.wire import StreamFacts
+from autotune.core.types import Tier
 from autotune.export import save
+from autotune.testing.clocks import ManualClock
+from autotune_policies.engines.live.record_stream import RecordStream
+from autotune_policies.engines.live.records import RequestAccess, Run
+from autotune_policies.engines.live.segments import SegmentWriter
 
 KEY = "sk-very-secret-4711"
 COMMAND = (sys.executable, "-c", "from autotune.cli import main; main()")
@@ -73,6 +79,34 @@ def test_once_says_what_it_sees(tmp_path: Path, page: EnginePage) -> None:
     target = status["targets"][0]
     assert (target["engine"], target["alive"], target["grade"]) == ("vllm", True, "counters_only")
     assert status["mode"] == "observe" and status["live_hash"] is None
+
+
+@pytest.mark.parametrize("flags", [(), ("--telemetry", "off")])
+def test_records_are_found_where_the_page_says(tmp_path: Path, page: EnginePage, flags: tuple[str, ...]) -> None:
+    """Without a flag the records of the page's folder are read in the next round; off leaves them alone."""
+    stream = RecordStream(
+        StreamFacts("vllm 0.32.0", "tiny", 32, 2048),
+        SegmentWriter(tmp_path / "records", 2**25, ManualClock()),
+        ManualClock(),
+    )
+    stream.write(RequestAccess(0, 1, -1, (Run((bytes(36),), 0, 32, Tier.DEVICE),)), 0)
+    page.further = f'kv_autotune_telemetry_info{{engine="0",telemetry="file://{tmp_path}/records"}} 1.0\n'
+    with serving(page) as url:
+        done = run(tmp_path, "attach", url, "--once", "--json", *flags)
+    assert done.returncode == 0, done.stderr
+    target = json.loads(done.stdout)["targets"][0]
+    assert target["grade"] == ("counters_only" if flags else "telemetry")
+    assert [source["ok"] for source in target["sources"] if source["name"] == "telemetry"] == ([] if flags else [True])
+
+
+def test_the_machine_is_in_the_status_of_a_sidecar(tmp_path: Path, page: EnginePage) -> None:
+    """A sidecar beside its engine says what the machine has, in JSON and in words."""
+    with serving(page) as url:
+        status = json.loads(run(tmp_path, "attach", url, "--once", "--json").stdout)
+        words = run(tmp_path, "attach", url, "--once").stdout
+    assert status["host"]["memory_bytes"] > status["host"]["available_bytes"] > 0
+    assert status["host"]["error"] is None
+    assert "This machine: " in words
 
 
 def test_a_sidecar_from_start_to_end(tmp_path: Path, page: EnginePage) -> None:
@@ -179,7 +213,7 @@ def test_importing_it_is_light() -> None:
     code = (
         "import pkgutil, sys, importlib, autotune.daemon as d\n"
         "for m in pkgutil.walk_packages(d.__path__, 'autotune.daemon.'):\n"
-        "    if m.name.rpartition('.')[2] not in {'child', 'child_work'}:\n"
+        "    if m.name.rpartition('.')[2].partition('_')[0] != 'child':\n"
         "        importlib.import_module(m.name)\n"
         "print(sorted({n.partition('.')[0] for n in sys.modules} & {'numba','sklearn','optuna','pyarrow','torch'}))\n"
     )

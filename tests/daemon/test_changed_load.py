@@ -8,6 +8,7 @@ import pytest
 from sidecar_parts import Bench, candidate
 
 from autotune.daemon.jobs import Share
+from autotune.daemon.status import Prediction
 from autotune.daemon.status_view import daemon_status
 from autotune.export import save
 from autotune.testing.documents import example_document
@@ -64,8 +65,8 @@ def test_a_change_that_passes_leaves_the_old_load_in_use(bench: Bench) -> None:
     assert given is not None and given > BEFORE
 
 
-def test_the_promised_time_to_the_first_token_is_what_it_was_less_what_is_spared(bench: Bench) -> None:
-    """A policy that spares the mean request 10 ms promises a mean that is lower by that, beside what is measured."""
+def promised(bench: Bench) -> float:
+    """A policy that spares the mean request 10 ms is put on trial; the mean time to the first token before that."""
     other_load(bench, 1)
     saved = Share(value=0.010, low=0.008, high=0.012)
     bench.tuner.finds(candidate())
@@ -77,10 +78,43 @@ def test_the_promised_time_to_the_first_token_is_what_it_was_less_what_is_spared
         if bench.loop.trials.watch is not None:
             break
     was = before.ttft_mean(0.95)
+    assert was is not None
+    return was.value
+
+
+def told(bench: Bench) -> Prediction:
+    """The promise as the status has it."""
+    status = daemon_status(bench.loop, bench.clock.utc_now(), False, "engine")
+    return next(each for each in status.predictions if each.signal == "ttft_mean_s")
+
+
+def test_the_promised_time_to_the_first_token_is_what_it_was_less_what_is_spared(bench: Bench) -> None:
+    """A policy that spares the mean request 10 ms promises a mean that is lower by that, beside what is measured."""
+    was_s = promised(bench)
     promise = bench.loop.memory.ttft_promise
-    assert was is not None and promise is not None
-    assert promise.value == pytest.approx(was.value - 0.010, rel=0.05)
+    assert promise is not None
+    assert promise.value_s == pytest.approx(was_s - 0.010, rel=0.05)
     bench.rounds(20)
-    told = {each.signal: each for each in daemon_status(bench.loop, bench.clock.utc_now(), False, "engine").predictions}
-    observed = told["ttft_mean_s"].observed
-    assert observed == pytest.approx(was.value, rel=0.05)  # this engine is as slow as before
+    assert told(bench).predicted == pytest.approx(was_s - 0.010, rel=0.05)
+    assert told(bench).observed == pytest.approx(was_s, rel=0.05)  # this engine is as slow as before
+
+
+@pytest.mark.parametrize("slowness", [1.5, 0.7])
+def test_the_promise_keeps_up_with_the_speed_of_the_machine(bench: Bench, slowness: float) -> None:
+    """A machine that others slow down, or leave, takes as much longer for what was promised as for prefills."""
+    was_s = promised(bench)
+    bench.engine.slowness = bench.telemetry.slowness = slowness
+    bench.rounds(20)
+    prediction = told(bench)
+    assert prediction.predicted == pytest.approx(slowness * (was_s - 0.010), rel=0.05)
+    assert prediction.low < prediction.predicted < prediction.high
+    assert prediction.observed == pytest.approx(slowness * was_s, rel=0.05)
+
+
+def test_a_promise_whose_speed_is_not_measured_stays_as_it_was(bench: Bench) -> None:
+    """Without a prefill after the change nothing says that the machine is another one."""
+    promised(bench)
+    promise = bench.loop.memory.ttft_promise
+    assert promise is not None
+    bench.rounds(3, requests=0)
+    assert told(bench).predicted == promise.value_s

@@ -110,7 +110,7 @@ def test_a_search_judges_on_requests_that_it_had_not_seen(tmp_path: Path) -> Non
     assert outcome.host_hit_frac is not None and 0.0 <= outcome.host_hit_frac.value <= 1.0
     costs = [size.cost_s for size in outcome.sizes]
     assert outcome.sizes[0].host_bytes == 0 and costs[0] >= costs[-1]
-    document = load(tmp_path / "work" / "policy.yaml")
+    document = load(tmp_path / "work" / "tuned.yaml")
     assert document.fingerprint.engines == ("vllm",) and document.costs == Costs.model_validate(job(tmp_path).costs)
     assert not tuner.running and tuner.poll() is None
 
@@ -168,6 +168,19 @@ def test_a_search_that_takes_too_long_is_stopped(tmp_path: Path) -> None:
     assert not tuner.running
 
 
+def test_what_was_written_before_the_end_counts(tmp_path: Path) -> None:
+    """A search that is stopped in its last step leaves what it knew before that."""
+    written = TuneOutcome(kind=OutcomeKind.NO_GAIN, text="what was tuned is not worth it", requests=1000)
+    code = f"import pathlib, sys, time; pathlib.Path(sys.argv[2]).write_text({written.model_dump_json()!r}); "
+    clock = ManualClock()
+    tuner = Tuner(tmp_path / "work", clock, (sys.executable, "-c", f"{code}time.sleep(600)"))
+    tuner.start(job(tmp_path, timeout_s=60.0))
+    wait_until((tmp_path / "work" / "outcome.json").exists, 60.0)
+    assert tuner.poll() is None
+    clock.advance(61.0)
+    assert tuner.poll() == written and not tuner.running
+
+
 def test_a_search_that_dies_is_told_with_its_last_words(tmp_path: Path) -> None:
     """Exit code and last line of what it wrote are in the outcome."""
     tuner = Tuner(tmp_path / "work", SystemClock(), (sys.executable, "-c", "raise SystemExit('out of luck')"))
@@ -181,7 +194,7 @@ def test_a_search_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
     (tmp_path / "job.json").write_text(job(tmp_path).model_dump_json())
     code = (
         "import sys, time; from autotune.daemon import child, jobs;"
-        "child._outcome = lambda job: (print('begun', flush=True), time.sleep(600))[0];"
+        "child._outcome = lambda job, keep: (print('begun', flush=True), time.sleep(600))[0];"
         "sys.exit(child.main(sys.argv[1:]))"
     )
     process = subprocess.Popen(

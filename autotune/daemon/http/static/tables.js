@@ -88,6 +88,7 @@ export function drawGuard(status) {
     ["Search", retune.running ? "running now" : "not running"],
     ["Last search", retune.last_at ? `${ago(retune.last_at, now)}, took ${seconds(retune.last_seconds)}` : "none yet"],
     ["Started because", retune.reason ?? UNKNOWN],
+    ["It found", retune.found ?? UNKNOWN],
     ["Next search", due],
     ["Live policy", status.live_hash ?? "none published"],
     ["Confirmed", status.confirmed_hash ?? "none"],

@@ -17,6 +17,7 @@ BENCH ?= # sections of docs/benchmarks.md, such as speed or memory; all of them 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input install --quiet --quiet # errors only
 PYTEST := $(BIN)/python -m pytest
+export SIDECAR_PYTHON := $(abspath $(BIN))/python
 VLLM_VENV := $(strip $(VLLM_VENV))
 export VLLM_SOURCES := $(strip $(VLLM_SOURCES))
 VLLM_BIN := $(VLLM_VENV)/bin

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from datetime import UTC, datetime
 
 from hypothesis import strategies as st
@@ -82,6 +82,14 @@ def example_learned_document() -> policy.ClassHazardDocument:
     )
 
 
+def example_priced_document() -> policy.ClassHazardDocument:
+    """The small learned policy with prices of its ranks: the device's next to leave is worth twice the host's."""
+    given = example_learned_document()
+    prices = policy.RankPrices(device_s_per_block_s=4e-4, host_s_per_block_s=2e-4, moments=64, measured_on="an example")
+    section = given.class_hazard.model_copy(update={"prices": prices})
+    return given.model_copy(update={"class_hazard": section})
+
+
 def policy_documents(kinds: Sequence[str] = KINDS) -> st.SearchStrategy[policy.PolicyDocument]:
     """Documents of these kinds, with and without their optional sections, and leases around some of them."""
     return st.one_of(_confirmed(kinds), st.builds(_with_lease, _confirmed(kinds), _leases(kinds)))
@@ -137,7 +145,9 @@ def _documents(draw: st.DrawFn, kind: str) -> _Confirmed:
     if kind == "lru":
         return policy.LruDocument.model_validate(sections)
     if kind == "class_hazard":
-        return policy.ClassHazardDocument.model_validate({**sections, "class_hazard": draw(_learned_sections())})
+        return policy.ClassHazardDocument.model_validate(
+            {**sections, "class_hazard": draw(_learned_sections(ranked_tiers))}
+        )
     knobs = {name: draw(_knobs()) for tier, name in enumerate(("device", "host", "disk")) if tier in ranked_tiers}
     return policy.RankDocument.model_validate({**sections, "rank": policy.RankSection(**knobs)})
 
@@ -161,7 +171,14 @@ def _admissions(rule: str) -> st.SearchStrategy[Admission]:
     return st.sampled_from([Admission.ALL, Admission.TWO_HIT] if rule == "lru" else list(Admission))
 
 
-def _learned_sections() -> st.SearchStrategy[policy.ClassHazardSection]:
+def _learned_sections(tiers: Set[int]) -> st.SearchStrategy[policy.ClassHazardSection]:
+    prices = st.builds(
+        policy.RankPrices,
+        device_s_per_block_s=_SECONDS if 0 in tiers else st.none(),
+        host_s_per_block_s=_SECONDS if 1 in tiers else st.none(),
+        moments=st.integers(1, 2**31),
+        measured_on=_TEXT,
+    )
     return st.builds(
         policy.ClassHazardSection.of,
         reuse_models(),
@@ -169,6 +186,7 @@ def _learned_sections() -> st.SearchStrategy[policy.ClassHazardSection]:
         rerank_s=st.floats(1e-3, 1e9),
         copy_factor=_FRAC,
         history_tokens=st.integers(0, 2**31),
+        prices=st.none() | prices,
     )
 
 

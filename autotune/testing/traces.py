@@ -95,6 +95,15 @@ class TraceReaderConformance(ABC):
         assert np.all(trace.session >= UNKNOWN)
         assert np.all((trace.stop_reason >= UNKNOWN) & (trace.stop_reason < len(trace.stop_reasons)))
 
+    def test_hints_are_whole_or_absent(self, trace: Trace) -> None:
+        """Hints, if there are any, have their types and one entry per request, each known or -1."""
+        if trace.hints is not None:
+            hints = trace.hints
+            dtypes = [column.dtype for column in (hints.session_end, hints.expected_idle_s, hints.priority)]
+            assert dtypes == [np.int32, np.float64, np.int32]
+            assert len(hints) == len(hints.expected_idle_s) == len(hints.priority) == trace.n_requests
+            assert hints.faults == ()
+
     def test_provenance_is_set(self, trace: Trace) -> None:
         """The provenance names a format and files without folders, and has a hash and sorted pairs."""
         origin = trace.provenance

@@ -29,7 +29,7 @@ from scaled_trace import BLOCK_TOKENS, CutSettings, cut, write_mooncake
 from server import ROOT, environment
 
 from autotune.core.errors import AutotuneError
-from autotune.core.policy import Budgets, Costs
+from autotune.core.policy import Budgets, Costs, PolicyDocument
 from autotune.core.policy import load as load_policy
 from autotune.core.trace import Trace
 from autotune.core.types import EngineSemantics
@@ -45,8 +45,9 @@ ENDINGS = (ChangeKind.CANARY_KEPT, ChangeKind.ROLLED_BACK)
 FIRST, SECOND = NATURES
 WIDE = 140  # columns where there is no terminal
 NEVER_TOKENS = 1_000_000  # a run that is shorter than this is not loaded: no run is
-LEARNING_S, TRIAL_S = 240.0, 120.0
+LEARNING_S, TRIAL_S, STARTING_S = 240.0, 120.0, 30.0
 HERE = Path(__file__).parent
+SETTINGS = HERE / "live_settings.yaml"
 
 
 @dataclass(slots=True)
@@ -76,8 +77,7 @@ class Stage:
     def measure(self, load: str, policy: str, begin_s: float, end_s: float, promised: DaemonStatus | None) -> None:
         """Add a stretch to the table."""
         predictions = promised.predictions if promised is not None else ()
-        before = self.scenes[-1] if predictions else None
-        self.scenes.append(Scene(load, policy, self.page.between(begin_s, end_s), predictions, before))
+        self.scenes.append(Scene(load, policy, self.page.between(begin_s, end_s), predictions))
 
     def wait(self, what: str, done: Callable[[DaemonStatus], bool], limit_s: float) -> DaemonStatus:
         """Wait until something is true of the sidecar's status.
@@ -87,6 +87,24 @@ class Stage:
         """
         self.load.child.require_running()
         return self.sidecar.wait(what, done, limit_s)
+
+    def require_answers(self) -> None:
+        """See that the engine answered everything.
+
+        Raises:
+            StoryError: it did not.
+        """
+        if self.load.told["failed"] or not self.load.told["answered"]:
+            raise StoryError("every request must be answered", got=f"{self.load.told['failed']} failed")
+
+    def try_out(self, policy: PolicyDocument, name: str, what: str) -> None:
+        """Put a policy into the state folder, as an operator would do, and wait until it is on trial."""
+        file, candidate = self.paths.out / name, self.paths.state / "candidate.yaml"
+        save(policy, file)
+        self.console.print(f"  $ cp {file} {candidate}", highlight=False, soft_wrap=True)
+        trials = count(self.sidecar.status(), ChangeKind.CANARY_STARTED)
+        shutil.copy(file, candidate)
+        self.wait(what, lambda status: count(status, ChangeKind.CANARY_STARTED) > trials, STARTING_S)
 
 
 _BEGAN_S = time.monotonic()
@@ -106,9 +124,8 @@ def run(python: Path, out: Path, console: Console, ports: int) -> list[Scene]:
         drift = stage.wait("the change of the load must be noticed", _noticed, LEARNING_S)
         console.print(f"  noticed: {drift.retune.reason}", highlight=False)
         tuned(stage, SECOND, "the policy for the first load", trial=2)
-        taken_back(stage)
-        if stage.load.told["failed"]:
-            raise StoryError("every request must be answered", got=f"{stage.load.told['failed']} failed")
+        taken_back(stage, SECOND)
+        stage.require_answers()
         return stage.scenes
 
 
@@ -146,7 +163,7 @@ def tuned(stage: Stage, nature: str, before: str, trial: int) -> None:
     stage.measure(nature, f"policy {status.live_hash}", begin_s, begin_s + WINDOW_S + 1.0, status)
 
 
-def taken_back(stage: Stage) -> None:
+def taken_back(stage: Stage, nature: str) -> None:
     """A policy that never loads anything is put into the state folder, as an operator would do."""
     stage.title("drill: a policy that never loads from the host")
     good = load_policy(stage.paths.policy)
@@ -154,18 +171,15 @@ def taken_back(stage: Stage) -> None:
     if host is None:
         raise StoryError("the policy in force must have a host tier", got="none")
     tiers = good.tiers.model_copy(update={"host": host.model_copy(update={"min_load_tokens": NEVER_TOKENS})})
-    bad, candidate = stage.paths.out / "bad-policy.yaml", stage.paths.state / "candidate.yaml"
-    save(good.model_copy(update={"tiers": tiers}), bad)
-    stage.console.print(f"  $ cp {bad} {candidate}", highlight=False, soft_wrap=True)
-    shutil.copy(bad, candidate)
-    stage.wait("the operator's policy must be put on trial", lambda s: count(s, ChangeKind.CANARY_STARTED) >= 3, 30.0)
+    bad, over = good.model_copy(update={"tiers": tiers}), count(stage.sidecar.status(), *ENDINGS)
+    stage.try_out(bad, "bad-policy.yaml", "the operator's policy must be put on trial")
     began_s = time.monotonic()
-    ended = stage.wait("the bad policy must be taken back", lambda s: count(s, *ENDINGS) >= 3, TRIAL_S)
+    ended = stage.wait("the bad policy must be taken back", lambda s: count(s, *ENDINGS) > over, TRIAL_S)
     change = last(ended, *ENDINGS)
     if change is None or change.kind is not ChangeKind.ROLLED_BACK:
         raise StoryError("the bad policy must be taken back", got=change.reason if change else "nothing")
     now_s = time.monotonic()
-    stage.measure(SECOND, "the bad policy", began_s, now_s, None)
+    stage.measure(nature, "the bad policy", began_s, now_s, None)
     stage.title(f"taken back after {now_s - began_s:.0f} s: {change.reason}")
     stage.console.print(picture(ended, min(stage.console.width, WIDE)))
     if load_policy(stage.paths.policy) != good:
@@ -173,8 +187,16 @@ def taken_back(stage: Stage) -> None:
 
 
 @contextmanager
-def on_stage(python: Path, out: Path, console: Console, ports: int) -> Iterator[Stage]:
-    """Engine, load and sidecar, from their start to their end."""
+def on_stage(python: Path, out: Path, console: Console, ports: int, settings: Path = SETTINGS) -> Iterator[Stage]:
+    """Engine, load and sidecar, from their start to their end.
+
+    Args:
+        python: Interpreter of the environment that has vLLM.
+        out: Where everything is written.
+        console: Where it is told.
+        ports: First of two free ports for KV events.
+        settings: Of the sidecar.
+    """
     paths = _fresh(out)
     model, cut_path = out / "tiny-llama", out / "conversations.jsonl"
     console.print("building a tiny model, cutting the trace down, compiling the simulator ...")
@@ -195,7 +217,11 @@ def on_stage(python: Path, out: Path, console: Console, ports: int) -> Iterator[
         page = stack.enter_context(EnginePage(server.url))
         load = Load(python, server.url, cut_path, out / "load.log", FIRST)
         stack.enter_context(load.child)
-        sidecar = Sidecar(server.url, paths, lambda line: console.print(f"  │ {line}", markup=False, highlight=False))
+
+        def tell(line: str) -> None:
+            console.print(f"  │ {line}", markup=False, highlight=False)
+
+        sidecar = Sidecar(server.url, paths, settings, tell)
         stack.enter_context(sidecar.child)
         yield Stage(console, page, sidecar, load, paths)
     console.print("\nthe sidecar, the load and the server have ended", highlight=False)
@@ -247,7 +273,7 @@ def _noticed(status: DaemonStatus) -> bool:
     return status.retune.reason is not None and "changed" in status.retune.reason
 
 
-def _interrupt(number: int, frame: object) -> NoReturn:
+def interrupt(number: int, frame: object) -> NoReturn:
     """Being ended from outside is like Ctrl-C: everything that was started is stopped first."""
     raise KeyboardInterrupt
 
@@ -258,7 +284,7 @@ def main() -> int:
     Returns:
         0 if everything happened, 1 if not, 130 if it was interrupted.
     """
-    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGTERM, interrupt)
     parser = argparse.ArgumentParser(description="The sidecar beside a real vLLM server.")
     parser.add_argument("--engine", type=Path, default=ROOT / ".venv-vllm/bin/python", help="python that has vllm")
     parser.add_argument("--out", type=Path, default=ROOT / "out/live")

@@ -241,13 +241,14 @@ class Sidecar:
     Args:
         url: The engine.
         paths: Files of the demo.
+        settings: File with its settings.
         on_line: Called with every line that it prints.
     """
 
-    def __init__(self, url: str, paths: Paths, on_line: Callable[[str], None]) -> None:
+    def __init__(self, url: str, paths: Paths, settings: Path, on_line: Callable[[str], None]) -> None:
         program = [str(Path(sys.executable).parent / "kv-autotune"), "attach", url]
-        places = ["--policy", str(paths.policy), "--state", str(paths.state), "--telemetry", f"file:{paths.records}"]
-        self.command = [*program, *places, "--settings", str(HERE / "live_settings.yaml")]
+        places = ["--policy", str(paths.policy), "--state", str(paths.state)]
+        self.command = [*program, *places, "--settings", str(settings)]
         self.child = Child([sys.executable, *self.command], paths.out / "sidecar.log", on_line)
         self._paths, self._address = paths, paths.state / "address"
 

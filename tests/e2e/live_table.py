@@ -13,7 +13,6 @@ from rich.table import Table
 from autotune.core.units import MS_PER_S
 from autotune.daemon.status import Prediction
 
-EVENED = "the same at the speed of then"
 HIT_POINTS, TTFT_FRAC = 2.0, 0.15  # how far a prediction may be off
 
 
@@ -26,14 +25,12 @@ class Scene:
         policy: What was in force.
         counters: What the engine's own page counted.
         predictions: What the sidecar had promised; empty = nothing.
-        before: The stretch that the promise started from.
     """
 
     load: str
     policy: str
     counters: EngineCounters
     predictions: tuple[Prediction, ...] = ()
-    before: Scene | None = None
 
     @property
     def device_frac(self) -> float:
@@ -51,11 +48,6 @@ class Scene:
         return self.counters.first_token_s / max(1.0, self.counters.first_tokens)
 
     @property
-    def prefill_s_per_token(self) -> float:
-        """Seconds of prefill per token that was computed: how fast the machine was."""
-        return self.counters.prefill_s / max(1.0, self.counters.computed_tokens)
-
-    @property
     def outcomes(self) -> Iterator[Outcome]:
         """Each promise beside what the engine counted."""
         promised = {each.signal: each for each in self.predictions}
@@ -67,10 +59,6 @@ class Scene:
         ttft = promised.get("ttft_mean_s")
         if ttft is not None:
             yield Outcome(self, "TTFT mean", ttft.predicted, (ttft.low, ttft.high), self.ttft_s, is_share=False)
-            if self.before is not None and self.before.counters.prefill_s > 0.0:
-                speed = self.prefill_s_per_token / self.before.prefill_s_per_token
-                span = (ttft.low * speed, ttft.high * speed)
-                yield Outcome(self, EVENED, ttft.predicted * speed, span, self.ttft_s, is_share=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,10 +136,10 @@ def sentences(scenes: list[Scene]) -> Iterator[str]:
         f"{kept} of {len(outcomes)} predictions came true within {HIT_POINTS:g} points of hit rate "
         f"and {100 * TTFT_FRAC:.0f} % of the mean TTFT."
     )
-    if any(each.name == EVENED for each in outcomes):
+    if any(not each.is_share for each in outcomes):
         yield (
-            "The speed of then: a promise is made at the machine's speed before the trial; where others use its cores "
-            "too, that changes. Seconds of prefill per computed token, after and before, say by how much."
+            "Times are predicted for a machine as fast as it was while they were measured, by the prefills that "
+            "telemetry told of: where others use its cores too, its speed changes from minute to minute."
         )
 
 

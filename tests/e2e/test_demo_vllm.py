@@ -11,47 +11,25 @@ import time
 from pathlib import Path
 
 import pytest
+from tiny_policies import tiny_policy
 
-from autotune.core.policy import RankDocument
 from autotune.export import save
-from autotune.testing.documents import example_document
 
 pytestmark = pytest.mark.engine("vllm", "aiohttp", "prometheus_client", "numba")
 
 SCRIPT = Path(__file__).parent / "demo_vllm.py"
-BLOCK_BYTES = 32 * 2048
 STARTS_S = 300.0
 
 
-def tiny_policy(folder: Path) -> Path:
-    """A policy for the tiny model: the rank rule on a host pool of 150 blocks, beside 72 on the device."""
-    document = example_document()
-    assert document.rank.host
-    knobs = document.rank.host.model_copy(
-        update={"lambda_recency": 0.1, "tau_turnovers": 1.0, "turnover_s": 2.0, "ghost_ratio": 10.0}
-    )
-    costs = {"prefill_linear_s_per_token": 4e-5, "prefill_quadratic_s_per_token_pair": 7e-8, "kv_bytes_per_token": 2048}
-    links = {"load_bytes_per_s": 4e8, "load_latency_s": 3e-4, "store_bytes_per_s": 4e8, "store_latency_s": 3e-4}
-    save(
-        RankDocument(
-            fingerprint=document.fingerprint.model_copy(
-                update={"model": "tiny-llama", "kv_bytes_per_token": 2048, "trace_block_tokens": 32}
-            ),
-            budgets=document.budgets.model_copy(
-                update={"device_bytes": 72 * BLOCK_BYTES, "host_bytes": 150 * BLOCK_BYTES}
-            ),
-            tiers=document.tiers,
-            rank=document.rank.model_copy(update={"host": knobs}),
-            costs=document.costs.model_copy(update={**costs, **links}),
-        ),
-        folder / "policy.yaml",
-    )
+def policy_file(folder: Path) -> Path:
+    """A policy for the tiny model on a host pool of 150 blocks, beside 72 on the device."""
+    save(tiny_policy(72, 150), folder / "policy.yaml")
     return folder / "policy.yaml"
 
 
 def command(folder: Path, *options: str) -> list[str]:
     """The demo with everything in a folder."""
-    given = ("--engine", sys.executable, "--out", str(folder), "--policy", str(tiny_policy(folder)))
+    given = ("--engine", sys.executable, "--out", str(folder), "--policy", str(policy_file(folder)))
     return [sys.executable, str(SCRIPT), *given, *options]
 
 

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 from autotune.advise.doctor.contradictions import contradictions
 from autotune.advise.doctor.figures import Figures, figures
-from autotune.advise.doctor.settings import misconfigurations
+from autotune.advise.doctor.machine import Machine, machine_findings, machine_of
+from autotune.advise.doctor.settings import host_tier_bytes, misconfigurations
 from autotune.advise.doctor.window import Basis, Window
 from autotune.advise.doctor.worth import Verdict, Worth, worth
 from autotune.core.errors import ConfigError
-from autotune.core.signals import Finding
+from autotune.core.signals import Finding, Snapshot
 
 # Engines inside which a plug-in decides; on others a policy becomes settings of their own.
 _WITH_PLUGIN = frozenset({"vllm"})
@@ -34,6 +35,7 @@ class Diagnosis:
         findings: What is missing, aliased, contradictory or misconfigured, and what else was odd.
         tunes: What tuning would mean here, in words.
         notes: What is easily misread.
+        machine: The machine that it runs on; ``None`` = it was not looked at.
     """
 
     target: str
@@ -49,6 +51,7 @@ class Diagnosis:
     findings: tuple[Finding, ...]
     tunes: str
     notes: tuple[str, ...]
+    machine: Machine | None = None
 
     @property
     def is_tuning_possible(self) -> bool:
@@ -56,12 +59,13 @@ class Diagnosis:
         return self.worth.verdict in (Verdict.PAYS, Verdict.MAY_PAY)
 
 
-def diagnose(window: Window, devices: int | None = None) -> Diagnosis:
+def diagnose(window: Window, devices: int | None = None, host: Snapshot | None = None) -> Diagnosis:
     """Would tuning pay here, what speaks for it, and what is wrong.
 
     Args:
         window: What was counted.
         devices: Devices of the engine, all ranks together; ``None`` = one per rank that the page shows.
+        host: What was seen of the machine that the engine runs on; ``None`` = it is another one than this.
 
     Raises:
         ConfigError: fewer devices than ranks.
@@ -89,10 +93,22 @@ def diagnose(window: Window, devices: int | None = None) -> Diagnosis:
         worth=answer,
         figures=seen,
         found=tuple(sorted(signal.value for signal in known)),
-        findings=(*page.findings, *contradictions(window), *misconfigurations(window, seen)),
+        findings=(
+            *page.findings,
+            *contradictions(window),
+            *misconfigurations(window, seen),
+            *_of_machine(window, host),
+        ),
         tunes=_tunes(page.engine.name, page.engine.layers),
         notes=tuple(notes),
+        machine=None if host is None else machine_of(host),
     )
+
+
+def _of_machine(window: Window, host: Snapshot | None) -> tuple[Finding, ...]:
+    if host is None:
+        return ()
+    return (*host.findings, *machine_findings(machine_of(host), window.page, host_tier_bytes(window)))
 
 
 def _tunes(engine: str, layers: tuple[str, ...]) -> str:

@@ -57,13 +57,18 @@ def _tiers(window: Window, seen: Figures) -> tuple[float | None, str, float | No
     tokens = page.value(Signal.HOST_CAPACITY_TOKENS)
     if tokens is not None and seen.device_tokens is not None:
         return tokens, "tokens", seen.device_tokens
-    n_bytes = page.value(Signal.HOST_CAPACITY_BYTES) or _stated_bytes(window)
+    n_bytes = host_tier_bytes(window)
     if n_bytes is not None and page.value(Signal.DEVICE_KV_BYTES) is not None:
         return n_bytes, "bytes", page.value(Signal.DEVICE_KV_BYTES)
     if n_bytes is not None and seen.device_tokens is not None and seen.bytes_per_token:
         return n_bytes / seen.bytes_per_token, "tokens", seen.device_tokens
     blocks = _number(page.engine.facts.get("capacity_blocks"))
     return blocks, "blocks", page.value(Signal.DEVICE_BLOCKS)
+
+
+def host_tier_bytes(window: Window) -> float | None:
+    """Size of the host tier, where the page tells."""
+    return window.page.value(Signal.HOST_CAPACITY_BYTES) or _stated_bytes(window)
 
 
 def _stated_bytes(window: Window) -> float | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autotune.core.signals.collector import Collected, CollectError, Collector, ReadPage
+from autotune.core.signals.collector import Collected, CollectError, Collector, EngineTold, Informed, ReadPage
 from autotune.core.signals.rates import Rates, SignalError, rates, since_start
 from autotune.core.signals.readings import (
     Denominator,
@@ -22,9 +22,11 @@ __all__ = [
     "Collector",
     "Denominator",
     "EngineInfo",
+    "EngineTold",
     "Finding",
     "FindingKind",
     "HistogramReading",
+    "Informed",
     "Kind",
     "Rates",
     "ReadPage",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 from autotune.core.errors import AutotuneError
 from autotune.core.signals.readings import Snapshot
+from autotune.core.telemetry.wire import StreamFacts
+from autotune.core.types import Tier
 
 Record_co = TypeVar("Record_co", covariant=True)
 
@@ -52,6 +54,30 @@ class Collector(Protocol[Record_co]):
     def collect(self, now_s: float) -> Collected[Record_co]:
         """What is new at ``now_s`` on the monotonic clock."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class EngineTold:
+    """What an engine's page tells that its other sources can use.
+
+    Attributes:
+        facts: Who it is; ``None`` = it did not say yet.
+        capacity_blocks: What each tier can hold, in the units that its KV events count; a tier that is not here is
+            unknown.
+        telemetry: Where its plug-in says that records go; empty = it says nothing.
+    """
+
+    facts: StreamFacts | None = None
+    capacity_blocks: Mapping[Tier, int] = field(default_factory=dict)
+    telemetry: str = ""
+
+
+@runtime_checkable
+class Informed(Protocol):
+    """A collector that can use what the engine's page tells."""
+
+    def inform(self, told: EngineTold) -> None:
+        """Take it over; called between two turns, in the thread that calls ``collect``."""
 
 
 class ReadPage(Protocol):

@@ -111,6 +111,8 @@ _ROOM = {
     Signal.HOST_CAPACITY_BYTES: _gauge(Unit.BYTES, "bytes of KV that the host can hold"),
     Signal.HOST_KV_FRAC: _gauge(Unit.FRACTION, "share of the host's KV that is filled"),
     Signal.HOST_PINNED_FRAC: _gauge(Unit.FRACTION, "share of the host's KV that transfers hold, not how full it is"),
+    Signal.DEVICE_RESIDENT_BLOCKS: _gauge(Unit.BLOCKS, "blocks on the device that a request can find, by KV events"),
+    Signal.HOST_RESIDENT_BLOCKS: _gauge(Unit.BLOCKS, "blocks on the host that a request can find, by KV events"),
     Signal.PREFIX_CACHING: _gauge(Unit.COUNT, "1 where prefix caching is on, 0 where it is off"),
 }
 _PROCESS = {

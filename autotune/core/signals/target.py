@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +14,8 @@ from autotune.core.errors import ConfigError
 from autotune.core.strict_yaml import read_text
 
 _MAX_SECRET_BYTES = 16_384
+_LOCAL_HOSTS = frozenset({"localhost", "::1", "0.0.0.0"})
+_LOCAL_NETWORK = "127."
 _HEADER = re.compile(r"[A-Za-z0-9-]+")
 
 
@@ -122,6 +125,12 @@ class Target:
         """Address without query, fit for logs."""
         parts = urlsplit(self.url)
         return urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/"), "", ""))
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is on this machine, as far as its address tells."""
+        host = (urlsplit(self.url).hostname or "").casefold()
+        return host in _LOCAL_HOSTS or host.startswith(_LOCAL_NETWORK) or host == socket.gethostname().casefold()
 
     @property
     def metrics_url(self) -> str:

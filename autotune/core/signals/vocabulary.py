@@ -146,6 +146,8 @@ class Signal(StrEnum):
     HOST_KV_FRAC = "host_kv_frac"
     HOST_PINNED_FRAC = "host_pinned_frac"
     PREFIX_CACHING = "prefix_caching"
+    DEVICE_RESIDENT_BLOCKS = "device_resident_blocks"
+    HOST_RESIDENT_BLOCKS = "host_resident_blocks"
 
     # Processes
     PROCESS_START_S = "process_start_s"

@@ -187,8 +187,10 @@ def _finite(value: Any) -> float:
     return number
 
 
-def _facts(engine: Any, model: Any, chunk_tokens: Any, kv_bytes_per_token: Any) -> StreamFacts:
-    return StreamFacts(str(engine)[:_MAX_TEXT], str(model)[:_MAX_TEXT], int(chunk_tokens), int(kv_bytes_per_token))
+def _facts(engine: Any, model: Any, chunk_tokens: Any, kv_bytes_per_token: Any, n_groups: Any = 0) -> StreamFacts:
+    """What a header says; earlier writers leave the last one out."""
+    names = str(engine)[:_MAX_TEXT], str(model)[:_MAX_TEXT]
+    return StreamFacts(*names, int(chunk_tokens), int(kv_bytes_per_token), int(n_groups))
 
 
 def _decoder() -> Any:

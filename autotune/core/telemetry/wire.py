@@ -27,12 +27,14 @@ class StreamFacts:
         model: Name of the model.
         chunk_tokens: Tokens of one chunk.
         kv_bytes_per_token: KV of one token over all layers and ranks; 0 = unknown.
+        n_groups: Kinds of layers whose KV is kept in blocks of their own; 0 = unknown.
     """
 
     engine: str
     model: str
     chunk_tokens: int
     kv_bytes_per_token: int
+    n_groups: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from autotune.core.clock import Clock, SystemClock
 from autotune.core.errors import ConfigError
-from autotune.core.signals import Collected, Target
+from autotune.core.signals import Collected, EngineTold, Reading, Signal, Snapshot, Target
 from autotune.core.telemetry.wire import EpochCause, StreamFacts
 from autotune.core.types import Tier
 from autotune_collectors.kv_events.discovery import discover
@@ -19,6 +19,7 @@ from autotune_collectors.subscription import Subscription
 
 _NO_FACTS = StreamFacts("", "", 0, 0)
 _MAX_TURN_MESSAGES = 50_000
+_RESIDENT = {Tier.DEVICE: Signal.DEVICE_RESIDENT_BLOCKS, Tier.HOST: Signal.HOST_RESIDENT_BLOCKS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,8 @@ class KvEventsCollector:
     """Collects KV events of one publisher; one collector per data-parallel rank.
 
     What is handed on is :class:`StoredRun`, and before the first of each epoch an :class:`EpochStart`. An epoch begins
-    where messages are missing for good, where the engine was restarted, and where its cache was cleared.
+    where messages are missing for good, where the engine was restarted, and where its cache was cleared. The blocks
+    that lie on a tier are readings of the snapshot, for as long as they are known.
 
     A thread of its own looks twice a second, so that ZMQ's queue stays short whatever the interval of the loop.
 
@@ -91,6 +93,7 @@ class KvEventsCollector:
         self._feed = EventFeed(facts, source.max_blocks, source.max_gone, source.max_runs)
         self._stream = EventStream(self._feed, self._subscription.context, source, self._clock)
         self._told_lost = 0
+        self._restarts_told = 0  # restarts that were seen when the engine was last described
         self._disconnects = 0
         self._heard_s = self._clock.monotonic_s()
         self._fault: str | None = None
@@ -124,16 +127,31 @@ class KvEventsCollector:
         """Name in status, metrics and logs."""
         return "kv_events"
 
+    def inform(self, told: EngineTold) -> None:
+        """Take over what the engine's page tells: what its tiers can hold, and who it is."""
+        for tier in Tier:
+            self.set_capacity(tier, told.capacity_blocks.get(tier))
+        if told.facts is not None:
+            self.set_facts(told.facts)
+
     def set_capacity(self, tier: Tier, blocks: int | None) -> None:
         """Say how many blocks a tier can hold, from the engine's metrics; lets a tier become usable again."""
         with self._lock:
-            self._feed.tiers[tier].capacity_blocks = blocks
+            self._feed.tiers[tier].limit(blocks)
 
     def set_facts(self, facts: StreamFacts) -> None:
-        """Say what is known about the engine; another model than before begins an epoch."""
+        """Say what is known about the engine; another model than before begins an epoch.
+
+        Where the stream itself has shown a restart since, that is where the other model came from: what has been stored
+        under it is kept, and only the recording is cut.
+        """
         with self._lock:
-            if self._feed.facts not in (facts, _NO_FACTS):
-                self._feed.begin(EpochCause.CHANGED, "the engine's model changed")
+            if _contradict(self._feed.facts, facts):
+                if self._stream.counts.restarts == self._restarts_told:
+                    self._feed.begin(EpochCause.CHANGED, "the engine's model changed")
+                else:
+                    self._feed.cut(EpochCause.CHANGED)
+            self._restarts_told = self._stream.counts.restarts
             self._feed.facts = facts
 
     def collect(self, now_s: float) -> Collected[EventRecord]:
@@ -146,12 +164,14 @@ class KvEventsCollector:
             lost = self._stream.counts.lost_messages + self._stream.counts.malformed_messages
             lost += self._feed.counts.dropped_runs
             new_lost, self._told_lost = lost - self._told_lost, lost
+            snapshot = self._snapshot(now_s)
         if fault is None and not connected and not records:
             fault = f"nobody publishes at {self._source.endpoint}"
         return Collected(
             ok=fault is None,
             seconds=self._clock.monotonic_s() - start_s,
             error=fault,
+            snapshot=snapshot,
             records=records,
             lost=new_lost,
         )
@@ -159,10 +179,9 @@ class KvEventsCollector:
     def view(self) -> EventsView:
         """What is known now."""
         with self._lock:
-            doubt = "the publisher went away" if self._stream.is_doubted else ""
             return EventsView(
                 connected=self._subscription.connected,
-                tiers={tier: blocks.view(doubt) for tier, blocks in self._feed.tiers.items()},
+                tiers=self._tiers(),
                 events=replace(self._feed.counts),
                 stream=replace(self._stream.counts),
             )
@@ -173,6 +192,20 @@ class KvEventsCollector:
         if self._thread is not None:
             self._thread.join()
         self._subscription.close()
+
+    def _tiers(self) -> dict[Tier, TierView]:
+        doubt = "the publisher went away" if self._stream.is_doubted else ""
+        return {tier: blocks.view(doubt) for tier, blocks in self._feed.tiers.items()}
+
+    def _snapshot(self, now_s: float) -> Snapshot:
+        """Blocks on the tiers; a tier that is not usable has no reading."""
+        tiers = self._tiers()
+        readings = {
+            signal: Reading(float(blocks), now_s, self.name)
+            for tier, signal in _RESIDENT.items()
+            if (blocks := tiers[tier].resident_blocks) is not None
+        }
+        return Snapshot(self._source.endpoint, now_s, readings=readings)
 
     def _run(self) -> None:
         while not self._stop.wait(self._source.interval_s):
@@ -200,3 +233,13 @@ class KvEventsCollector:
                 self._stream.quiet()
         except (OSError, ConfigError) as problem:
             self._fault = str(problem)
+
+
+def _contradict(before: StreamFacts, after: StreamFacts) -> bool:
+    """Whether two descriptions cannot be of the same engine; what one of them leaves open says nothing."""
+    pairs = (
+        (before.model, after.model),
+        (before.chunk_tokens, after.chunk_tokens),
+        (before.kv_bytes_per_token, after.kv_bytes_per_token),
+    )
+    return any(bool(one) and bool(other) and one != other for one, other in pairs)

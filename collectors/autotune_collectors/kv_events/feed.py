@@ -73,6 +73,10 @@ class EventFeed:
             blocks.begin(_ON_DISK if tier is Tier.DISK and not reason else reason)
         self._next_epoch(cause)
 
+    def cut(self, cause: EpochCause) -> None:
+        """Begin an epoch of the records alone: what is known of the tiers still holds."""
+        self._next_epoch(cause)
+
     def _next_epoch(self, cause: EpochCause) -> None:
         if self._start_s is None:
             self._cause = cause  # nothing came in the epoch before: it is this one

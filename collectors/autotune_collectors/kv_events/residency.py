@@ -88,6 +88,11 @@ class TierBlocks:
         self.copies = 0
         self.reason = reason
 
+    def limit(self, capacity_blocks: int | None) -> None:
+        """Say what the tier can hold; ``None`` = not known."""
+        self.capacity_blocks = capacity_blocks
+        self._check()
+
     def store(self, block_ids: list[int], time_s: float) -> None:
         """Blocks have come."""
         counts, gone, gone_before = self.counts, self.gone, self.gone_before
@@ -132,7 +137,7 @@ class TierBlocks:
             self.begin(f"more than {self.max_blocks} blocks")
         elif capacity is not None and self.copies > capacity:
             self.begin(f"more blocks than the {capacity} that it can hold")
-        elif self.reason and self.copies == capacity:
+        elif self.reason and capacity and self.copies == capacity:
             self.reason = ""  # as many as can lie here are known, so all of them are
 
     def view(self, doubt: str = "") -> TierView:

@@ -10,7 +10,7 @@ from autotune_collectors.prometheus.values import unusable
 
 _WORDS = {"true": 1.0, "false": 0.0}
 _UNKNOWN_WORDS = frozenset({"", "none", "null", "nan", "auto", "unknown"})
-_MAX_FACT_CHARS = 120
+_MAX_FACT_CHARS = 512  # the path of a folder is the longest of them
 # Settings that every rank repeats, as opposed to room, which each rank has of its own.
 _REPEATED = frozenset({Signal.BLOCK_TOKENS, Signal.PREFIX_CACHING})
 

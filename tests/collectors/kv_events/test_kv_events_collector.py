@@ -23,6 +23,7 @@ from event_samples import (
 )
 
 from autotune.core.errors import AutotuneError
+from autotune.core.signals import EngineTold, Signal
 from autotune.core.telemetry.events import StoredRun
 from autotune.core.telemetry.wire import EpochCause, EpochStart, StreamFacts
 from autotune.core.types import Tier
@@ -275,6 +276,50 @@ def test_another_model_begins_an_epoch(tmp_path: Path) -> None:
             records = collect_until(collector, block + 1)
         assert [record.cause for record in records if isinstance(record, EpochStart)] == [EpochCause.CHANGED]
         assert not device(collector).usable
+
+
+def test_what_was_not_known_before_begins_no_epoch(tmp_path: Path) -> None:
+    """Facts that are filled in, or another way to write the version, leave everything as it was."""
+    with serving(tmp_path) as server, collecting(tmp_path) as collector:
+        connect(server, collector)
+        server.publish(encoded(stored(1)))
+        collect_until(collector, 1)
+        for facts in (StreamFacts("vllm 0.32.0", "tiny", 0, 0), StreamFacts("", "tiny", 16, 2048)):
+            collector.set_facts(facts)
+        server.publish(encoded(stored(2)))
+        assert not [record for record in collect_until(collector, 2) if isinstance(record, EpochStart)]
+        assert device(collector).resident_blocks == 2
+
+
+def test_a_restart_that_brings_another_model_keeps_what_came_after_it(tmp_path: Path) -> None:
+    """The stream shows the restart before the page shows the model: tiers stay known, and the records are cut once."""
+    with serving(tmp_path, replays=False) as server, collecting(tmp_path, replays=False) as collector:
+        connect(server, collector)
+        server.send(b"kv", number(0), encoded(stored(1)))
+        collect_until(collector, 1)
+        collector.set_facts(StreamFacts("vllm", "tiny", 16, 0))
+        server.send(b"kv", number(0), encoded(stored(7)))
+        collect_until(collector, 2)
+        collector.set_facts(StreamFacts("vllm", "large", 16, 0))
+        assert device(collector).resident_blocks == 1
+        server.send(b"kv", number(1), encoded(stored(8)))
+        records = collect_until(collector, 3)
+        assert [record.facts.model for record in records if isinstance(record, EpochStart)] == ["large"]
+        assert device(collector).resident_blocks == 2
+
+
+def test_capacities_are_taken_from_what_the_page_tells(tmp_path: Path) -> None:
+    """A tier that is full as the page has it is known at once, and its blocks are a reading of the next turn."""
+    with serving(tmp_path, replays=False, first=50) as server, collecting(tmp_path, replays=False) as collector:
+        connect(server, collector)
+        server.publish(encoded(stored(1)))
+        server.publish(encoded(stored(2)))
+        collect_until(collector, 2)
+        assert not collector.collect(0.0).snapshot.readings
+        collector.inform(EngineTold(capacity_blocks={Tier.DEVICE: 2}))
+        assert collector.collect(5.0).snapshot.value(Signal.DEVICE_RESIDENT_BLOCKS) == 2.0
+        collector.inform(EngineTold())
+        assert device(collector).resident_blocks == 2
 
 
 def test_its_own_thread_takes_what_comes(tmp_path: Path) -> None:

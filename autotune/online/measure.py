@@ -18,10 +18,10 @@ def rows_of(history: History) -> Rows:
     n_rows, n_events = int(history.ints[H_ROWS]), int(history.ints[H_EVENTS])
     window = len(history.features)
     first = max(0, n_rows - window)
-    events = history.events[:n_events]
-    events = events[events[:, E_ROW] >= first]
+    oldest = first % window  # where the window begins in the ring
+    events = history.events[np.flatnonzero(history.events[:n_events, E_ROW] >= first)]
     return Rows(
-        features=history.features[np.arange(first, n_rows) % window],
+        features=np.concatenate([history.features[oldest : n_rows - first], history.features[:oldest]]),
         time_s=history.rows[first:n_rows, W_IDLE_NS] / NS_PER_S,
         n_blocks=history.rows[first:n_rows, W_BLOCKS].astype(np.int32),
         event_row=(events[:, E_ROW] - first).astype(np.int32),
@@ -35,11 +35,11 @@ def turnovers_s(cache: LearnedCache) -> tuple[float, float]:
 
     0 before it filled the tier. A sampled shadow has as large a share of the capacities as it sees of the chains.
     """
-    plain, lengths = cache.plain, np.diff(cache.trace.block_offsets[: cache.position + 1])
-    out = plain.out[: cache.position]
-    missed = int(lengths[plain.takes[: cache.position] > 0].sum()) - int(out[:, DEVICE_HIT].sum())
+    lru, lengths = cache.acting(cache.lru), np.diff(cache.trace.block_offsets[: cache.position + 1])
+    out = lru.out[: cache.position]
+    missed = int(lengths[lru.takes[: cache.position] > 0].sum()) - int(out[:, DEVICE_HIT].sum())
     stored = missed - int(out[:, [HOST_HIT, DISK_HIT]].sum())
-    device, host = int(plain.device.ints[CAPACITY]), int(plain.host.ints[CAPACITY])
+    device, host = int(lru.device.ints[CAPACITY]), int(lru.host.ints[CAPACITY])
     return (
         cache.now_s() * device / missed if missed > device else 0.0,
         cache.now_s() * host / stored if stored > host else 0.0,
@@ -48,7 +48,7 @@ def turnovers_s(cache: LearnedCache) -> tuple[float, float]:
 
 def cost_s(cache: LearnedCache, side: Side, start: int) -> float:
     """Critical-path seconds that a side spent on the requests from ``start`` on."""
-    part = slice(start, cache.position)
+    part, side = slice(start, cache.position), cache.acting(side)
     out, costs = side.out[part], cache.costs
     tokens = cache.trace.input_tokens[part]
     block_bytes = cache.trace.block_tokens * costs.kv_bytes_per_token

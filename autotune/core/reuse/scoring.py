@@ -51,7 +51,10 @@ def score_bins(
     total = np.full(n_rows, base, np.int64)
     for table in packed.tables.tolist():
         offset = packed.maps[table[ROW_MAP] :][bins[table[FIRST]]]
-        offset += packed.maps[table[COLUMN_MAP] :][bins[table[SECOND]]]
+        n_bins = packed.cuts_at[table[SECOND] + 1] - packed.cuts_at[table[SECOND]] + 1
+        columns = packed.maps[table[COLUMN_MAP] :][:n_bins]
+        if columns.any():  # a main effect has one column
+            offset += columns[bins[table[SECOND]]]
         total += packed.scores[offset]
     return total
 

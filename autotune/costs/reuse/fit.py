@@ -11,8 +11,10 @@ from autotune.core.reuse import HorizonModel, ReuseModel
 from autotune.core.reuse.scoring import classes_of
 from autotune.costs.reuse.binning import Bins, known_features
 from autotune.costs.reuse.hazard import age_edges_s, class_hazards, readable
-from autotune.costs.reuse.horizon import Labelled, fit_horizon
-from autotune.costs.reuse.rows import NotEnough, ReuseSettings, Rows, weighted_quantile
+from autotune.costs.reuse.horizon import Labelled, Newest, fit_horizon
+from autotune.costs.reuse.rows import NotEnough, ReuseSettings, Rows, weighted_quantiles
+from autotune.costs.reuse.sampling import draw, drawn
+from autotune.costs.reuse.truing import Fates
 
 
 def fit_reuse(rows: Rows, now_s: float, settings: ReuseSettings, seed: int) -> ReuseModel | NotEnough:
@@ -25,16 +27,16 @@ def fit_reuse(rows: Rows, now_s: float, settings: ReuseSettings, seed: int) -> R
         seed: Of the draw of rows and of scikit-learn; the same seed and rows give the same model.
     """
     rng = np.random.default_rng(seed)
-    rows = _drawn(rows.with_blocks(), settings.max_rows, rng)
-    missing = _missing(rows, now_s, settings)
+    rows = drawn(rows, settings.max_rows, rng)
+    if len(rows.event_row) < max(settings.min_events, 1):
+        return NotEnough(f"{len(rows.event_row):,} runs of blocks were used again; {settings.min_events:,} are needed")
+    horizons_s = _horizons_s(rows, now_s, settings)
+    missing = _missing(rows, now_s, max(horizons_s), settings)
     if missing is not None:
         return missing
     bins = Bins.of(rows.features, settings.max_bins)
     binned = bins.of_rows(rows.features)
-    near, far = (
-        _horizon(rows, binned, bins, horizon_s, now_s, settings, rng)
-        for horizon_s in _horizons_s(rows, now_s, settings)
-    )
+    near, far = (_horizon(rows, binned, bins, horizon_s, now_s, settings, rng) for horizon_s in horizons_s)
     near_scores, far_scores = (bins.scores(model, binned, len(FEATURES)) for model in (near, far))
     near_cuts, far_cuts = _class_cuts(near_scores, far_scores, rows.n_blocks.astype(np.float64))
     classes = classes_of(near_cuts, far_cuts, near_scores, far_scores)
@@ -50,19 +52,17 @@ def fit_reuse(rows: Rows, now_s: float, settings: ReuseSettings, seed: int) -> R
     )
 
 
-def _drawn(rows: Rows, limit: int, rng: np.random.Generator) -> Rows:
-    """The rows, or as many of them as are allowed, drawn evenly."""
-    if len(rows) <= limit:
-        return rows
-    return rows.take(np.sort(rng.choice(len(rows), limit, replace=False)))
+def _horizons_s(rows: Rows, now_s: float, settings: ReuseSettings) -> tuple[float, float]:
+    """Near and far horizon: quantiles of the gaps by blocks, neither longer than a share of the time that passed."""
+    limit_s = settings.max_horizon_frac * (now_s - float(rows.time_s.min()))
+    shares = (settings.near_quantile, settings.far_quantile)
+    quantiles_s = weighted_quantiles(rows.event_gap_s, rows.event_blocks.astype(np.float64), shares)
+    near_s, far_s = (readable(min(quantile_s, limit_s)) for quantile_s in quantiles_s)
+    return near_s, max(near_s, far_s)
 
 
-def _missing(rows: Rows, now_s: float, settings: ReuseSettings) -> NotEnough | None:
+def _missing(rows: Rows, now_s: float, longest_s: float, settings: ReuseSettings) -> NotEnough | None:
     """What is too little to learn from, if anything."""
-    needed = max(settings.min_events, 1)
-    if len(rows.event_row) < needed:
-        return NotEnough(f"{len(rows.event_row):,} runs of blocks were used again; {needed:,} are needed")
-    longest_s = max(_horizons_s(rows, now_s, settings))
     known = int((rows.time_s + longest_s <= now_s).sum())
     needed = max(settings.min_rows, 1)
     if known < needed:
@@ -72,17 +72,6 @@ def _missing(rows: Rows, now_s: float, settings: ReuseSettings) -> NotEnough | N
     if longest_s <= 0.0:
         return NotEnough("no time has passed")
     return None
-
-
-def _horizons_s(rows: Rows, now_s: float, settings: ReuseSettings) -> tuple[float, float]:
-    """Near and far horizon: quantiles of the gaps by blocks, neither longer than a share of the time that passed."""
-    limit_s = settings.max_horizon_frac * (now_s - float(rows.time_s.min()))
-    blocks = rows.event_blocks.astype(np.float64)
-    near_s, far_s = (
-        readable(min(weighted_quantile(rows.event_gap_s, blocks, share), limit_s))
-        for share in (settings.near_quantile, settings.far_quantile)
-    )
-    return near_s, max(near_s, far_s)
 
 
 def _horizon(
@@ -96,10 +85,12 @@ def _horizon(
 ) -> HorizonModel:
     """The model of one horizon, from rows that are old enough for it."""
     known = np.flatnonzero(rows.time_s + horizon_s <= now_s)
-    if len(known) > settings.max_tree_rows:
-        known = np.sort(rng.choice(known, settings.max_tree_rows, replace=False))
-    labelled = Labelled.of(binned[:, known], rows.n_blocks[known], rows.reused_within(horizon_s)[known])
-    return fit_horizon(labelled, bins, horizon_s, settings, int(rng.integers(2**31)))
+    fates = Fates(rows.n_blocks[known].astype(np.float64), rows.reused_within(horizon_s)[known])
+    some, chances = draw(fates.blocks, settings.max_tree_rows, rng)
+    labelled = Labelled.of(binned[:, known[some]], fates.blocks[some] / chances, fates.came_back[some] / chances)
+    late = fates.newest()
+    newest = Newest(binned[:, known[late]], fates.of(late))
+    return fit_horizon(labelled, newest, bins, horizon_s, settings, int(rng.integers(2**31)))
 
 
 def _class_cuts(
@@ -114,10 +105,5 @@ def _class_cuts(
 
 
 def _quartiles(scores: npt.NDArray[np.int64], blocks: npt.NDArray[np.float64]) -> tuple[int, int, int]:
-    order = np.argsort(scores, kind="stable")
-    running = np.cumsum(blocks[order])
-    low, middle, high = (
-        int(scores[order[min(int(np.searchsorted(running, share * running[-1])), len(order) - 1)]])
-        for share in (0.25, 0.5, 0.75)
-    )
+    low, middle, high = (int(cut) for cut in weighted_quantiles(scores, blocks, (0.25, 0.5, 0.75)))
     return low, middle, high

@@ -10,15 +10,18 @@ import numpy.typing as npt
 
 from autotune.core.reuse import NO_FEATURE, HorizonModel, ScoreTable
 from autotune.costs.reuse.binning import Bins
+from autotune.costs.reuse.boosting import boosted
 from autotune.costs.reuse.purify import purify
-from autotune.costs.reuse.rows import ReuseSettings, counted
+from autotune.costs.reuse.rows import Blocks, ReuseSettings, counted
 from autotune.costs.reuse.trees import base_score, constant_of, leaves, tables_from, whole
+from autotune.costs.reuse.truing import AS_FITTED, Fates, Line, true_line
 
 if TYPE_CHECKING:
     from sklearn.ensemble import HistGradientBoostingClassifier
 
 
-_MAX_WEIGHT_ROWS = 10_000  # enough for averages over the entries of a table
+_MAX_WEIGHT_ROWS = 4_000  # enough for averages over the entries of a table
+_NOTHING = 1e-9  # share of a row's blocks that is left over by rounding alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +39,10 @@ class Labelled:
     blocks: npt.NDArray[np.float64]
 
     @classmethod
-    def of(
-        cls, bins: npt.NDArray[np.uint8], n_blocks: npt.NDArray[np.int32], came_back: npt.NDArray[np.float64]
-    ) -> Labelled:
+    def of(cls, bins: npt.NDArray[np.uint8], n_blocks: Blocks, came_back: npt.NDArray[np.float64]) -> Labelled:
         """Rows ``(n,)`` of ``n_blocks``, of which ``came_back`` did."""
-        left = np.maximum(n_blocks - came_back, 0.0)
-        yes, no = np.flatnonzero(came_back > 0.0), np.flatnonzero(left > 0.0)
+        left = n_blocks - came_back
+        yes, no = np.flatnonzero(came_back > 0.0), np.flatnonzero(left > _NOTHING * n_blocks)
         return cls(
             bins=bins[:, np.concatenate([yes, no])],
             reused=np.concatenate([np.ones(len(yes), np.bool_), np.zeros(len(no), np.bool_)]),
@@ -49,11 +50,32 @@ class Labelled:
         )
 
 
-def fit_horizon(rows: Labelled, bins: Bins, horizon_s: float, settings: ReuseSettings, seed: int) -> HorizonModel:
+@dataclass(frozen=True, slots=True)
+class Newest:
+    """Rows whose fate is known since lately.
+
+    Attributes:
+        bins: ``(n_columns, n)`` bins of the features.
+        fates: Of the same rows.
+    """
+
+    bins: npt.NDArray[np.uint8]
+    fates: Fates
+
+
+def fit_horizon(
+    rows: Labelled,
+    newest: Newest,
+    bins: Bins,
+    horizon_s: float,
+    settings: ReuseSettings,
+    seed: int,
+) -> HorizonModel:
     """The model of one horizon; where all blocks shared one fate, or no feature varies, it has no tables.
 
     Args:
         rows: At least one, in no order that matters.
+        newest: Rows that say how true the trees are by now.
         bins: What the rows' bins mean.
         horizon_s: The horizon.
         settings: How to fit.
@@ -61,32 +83,28 @@ def fit_horizon(rows: Labelled, bins: Bins, horizon_s: float, settings: ReuseSet
     """
     if rows.reused.all() or not rows.reused.any() or not bins.columns:
         return HorizonModel(horizon_s, _log_odds(rows), ())
-    return as_tables(fit_trees(rows, settings, seed), rows, bins, horizon_s)
+    estimator = fit_trees(rows, settings, seed)
+    line = true_line(estimator.decision_function(newest.bins.T), newest.fates)
+    return as_tables(estimator, rows, bins, horizon_s, line)
 
 
 def fit_trees(rows: Labelled, settings: ReuseSettings, seed: int) -> HistGradientBoostingClassifier:
-    """The fitted trees; on one thread, for several contend with whatever else runs, and add in another order."""
-    from sklearn.ensemble import HistGradientBoostingClassifier
-    from threadpoolctl import threadpool_limits
-
-    estimator = HistGradientBoostingClassifier(
-        max_depth=settings.max_depth,
-        max_iter=settings.trees,
-        learning_rate=settings.learning_rate,
-        min_samples_leaf=settings.min_samples_leaf,
-        l2_regularization=settings.l2,
-        max_bins=settings.max_bins,
-        early_stopping=False,
-        random_state=seed,
-    )
-    with threadpool_limits(limits=1):
-        return estimator.fit(
-            rows.bins.T.astype(np.float64), rows.reused, sample_weight=rows.blocks / rows.blocks.mean()
-        )
+    """The fitted trees."""
+    return boosted(rows.bins, rows.reused, rows.blocks / rows.blocks.mean(), settings, seed)
 
 
-def as_tables(estimator: HistGradientBoostingClassifier, rows: Labelled, bins: Bins, horizon_s: float) -> HorizonModel:
-    """The trees as tables over the features' own cuts."""
+def as_tables(
+    estimator: HistGradientBoostingClassifier, rows: Labelled, bins: Bins, horizon_s: float, line: Line = AS_FITTED
+) -> HorizonModel:
+    """The trees as tables over the features' own cuts.
+
+    Args:
+        estimator: Fitted on the rows.
+        rows: Says how many blocks each entry of a table stands for.
+        bins: What the rows' bins mean.
+        horizon_s: The horizon.
+        line: What becomes of the estimator's log odds; every leaf bears its share, so that equal scores stay equal.
+    """
 
     def cut_of(column: int, threshold: float) -> tuple[int, float]:
         return bins.columns[column], float(bins.cuts[column][int(threshold)])
@@ -104,8 +122,9 @@ def as_tables(estimator: HistGradientBoostingClassifier, rows: Labelled, bins: B
             place = place * (len(cuts) + 1) + np.concatenate([[0], own])[binned[column]]
         return counted(place, blocks, table.scores.size).reshape(table.scores.shape)
 
-    found = list(leaves(estimator, cut_of))
-    base, tables = purify(base_score(estimator) + constant_of(found), tables_from(found), weights)
+    found = list(leaves(estimator, cut_of, line.slope))
+    before = whole(line.of(base_score(estimator)))
+    base, tables = purify(before + constant_of(found), tables_from(found), weights)
     return HorizonModel(horizon_s, base, tables)
 
 

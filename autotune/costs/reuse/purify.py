@@ -18,7 +18,6 @@ import numpy.typing as npt
 from autotune.core.reuse import NO_FEATURE, ScoreTable
 from autotune.costs.reuse.trees import Pair, spread
 
-_PASSES = 12
 _UNSEEN = 1e-3  # weight of a cell without blocks, of the mean cell's
 
 Weights = Callable[[ScoreTable], npt.NDArray[np.float64]]
@@ -68,24 +67,25 @@ def _split(
     table: ScoreTable, weights: npt.NDArray[np.float64]
 ) -> tuple[ScoreTable, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """A pure pair, what its rows had on average, and what its columns had."""
-    scores = table.scores.copy()
-    rows, columns = (np.zeros(n, np.int64) for n in scores.shape)
-    for _ in range(_PASSES):
-        by_row = _means(scores, weights, axis=1)
-        scores -= by_row[:, np.newaxis]
-        by_column = _means(scores, weights, axis=0)
-        scores -= by_column
-        rows += by_row
-        columns += by_column
-        if not by_row.any() and not by_column.any():
-            break
-    return replace(table, scores=scores), rows, columns
+    shares = _padded(weights)
+    by_row = shares / shares.sum(axis=1, keepdims=True)
+    apart = table.scores - (by_row * table.scores).sum(axis=1, keepdims=True)
+    columns = np.zeros(table.scores.shape[1], np.int64)
+    # What is left when the rows have their due, for all columns but the first, which may be 0.
+    unsolved = np.diag(shares.sum(axis=0)) - shares.T @ by_row
+    columns[1:] = np.rint(np.linalg.solve(unsolved[1:, 1:], (shares * apart).sum(axis=0)[1:]))
+    rows = _means(table.scores - columns, weights, axis=1)
+    return replace(table, scores=table.scores - columns - rows[:, np.newaxis]), rows, columns
 
 
 def _means(scores: npt.NDArray[np.int64], weights: npt.NDArray[np.float64], axis: int) -> npt.NDArray[np.int64]:
-    padded = weights + _UNSEEN * max(float(weights.mean()), 1e-9)
-    means: npt.NDArray[np.int64] = np.rint((scores * padded).sum(axis=axis) / padded.sum(axis=axis)).astype(np.int64)
+    shares = _padded(weights)
+    means: npt.NDArray[np.int64] = np.rint((scores * shares).sum(axis=axis) / shares.sum(axis=axis)).astype(np.int64)
     return means
+
+
+def _padded(weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    return weights + _UNSEEN * max(float(weights.mean()), 1e-9)
 
 
 def _merged(table: ScoreTable) -> ScoreTable:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from autotune.core.decide.features import UNKNOWN
+
+Blocks = npt.NDArray[np.int32] | npt.NDArray[np.float64]
+"""Counts of blocks; not whole where a row stands for several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +21,8 @@ class Rows:
     Attributes:
         features: ``(n, n_features)`` float64, in the order of :data:`autotune.core.decide.features.FEATURES`.
         time_s: ``(n,)`` when the row's blocks became idle.
-        n_blocks: ``(n,)`` blocks of the run that count; a row may have none.
+        n_blocks: ``(n,)`` blocks of the run that count; a row may have none. One that was drawn stands for others too,
+            and counts for so many blocks more.
         event_row: ``(m,)`` index of the row that an event belongs to.
         event_gap_s: ``(m,)`` seconds from the row's time to the first reuse of some of its blocks.
         event_blocks: ``(m,)`` how many of its blocks; those without an event were not used again so far.
@@ -25,24 +30,25 @@ class Rows:
 
     features: npt.NDArray[np.float64]
     time_s: npt.NDArray[np.float64]
-    n_blocks: npt.NDArray[np.int32]
+    n_blocks: Blocks
     event_row: npt.NDArray[np.int32]
     event_gap_s: npt.NDArray[np.float64]
-    event_blocks: npt.NDArray[np.int32]
+    event_blocks: Blocks
 
     def __len__(self) -> int:
         return len(self.time_s)
 
     def take(self, chosen: npt.NDArray[np.int64]) -> Rows:
         """Some of the rows, by ascending index, with their events."""
-        place = np.full(len(self), -1, np.int64)
-        place[chosen] = np.arange(len(chosen))
-        kept = place[self.event_row] >= 0
+        place = np.full(len(self), -1, np.int32)
+        place[chosen] = np.arange(len(chosen), dtype=np.int32)
+        moved = place[self.event_row]
+        kept = np.flatnonzero(moved >= 0)
         return Rows(
             features=self.features[chosen],
             time_s=self.time_s[chosen],
             n_blocks=self.n_blocks[chosen],
-            event_row=place[self.event_row[kept]].astype(np.int32),
+            event_row=moved[kept],
             event_gap_s=self.event_gap_s[kept],
             event_blocks=self.event_blocks[kept],
         )
@@ -63,10 +69,6 @@ class Rows:
             event_gap_s=seen.event_gap_s[happened],
             event_blocks=seen.event_blocks[happened],
         )
-
-    def with_blocks(self) -> Rows:
-        """The rows that have blocks that count."""
-        return self.take(np.flatnonzero(self.n_blocks > 0))
 
     def older_than(self, horizon_s: float, now_s: float) -> Rows:
         """The rows with blocks whose fate within a horizon is known at a moment."""
@@ -94,9 +96,9 @@ class ReuseSettings:
         far_quantile: Quantile of the reuse gaps that is the far horizon.
         max_horizon_frac: Longest horizon, as a share of the time that has passed.
         pseudo_events: Weight of the pooled hazard in that of a class, in reuses of mean size.
-        max_rows: Rows that are used; of more, as many are drawn.
-        max_tree_rows: Rows that the trees of one horizon are fitted on; of more, as many are drawn. Classes and curves
-            use all.
+        max_rows: Rows that are used; of more, about as many are drawn, long runs oftener than short ones.
+        max_tree_rows: Rows that the trees of one horizon are fitted on; of more, about as many are drawn. Classes and
+            curves use all.
         min_rows: Fewest rows whose fate is known.
         min_events: Fewest reuses.
     """
@@ -112,7 +114,7 @@ class ReuseSettings:
     max_horizon_frac: float = 0.4
     pseudo_events: float = 5.0
     max_rows: int = 100_000
-    max_tree_rows: int = 40_000
+    max_tree_rows: int = 20_000
     min_rows: int = 400
     min_events: int = 40
 
@@ -128,16 +130,17 @@ class NotEnough:
     reason: str
 
 
-def counted(
-    place: npt.NDArray[np.integer], weights: npt.NDArray[np.float64] | npt.NDArray[np.int32], length: int
-) -> npt.NDArray[np.float64]:
+def counted(place: npt.NDArray[np.integer], weights: Blocks, length: int) -> npt.NDArray[np.float64]:
     """Sum of the weights at each place ``(length,)``, in float64."""
     return np.bincount(place, weights=weights.astype(np.float64), minlength=length).astype(np.float64, copy=False)
 
 
-def weighted_quantile(values: npt.NDArray[np.float64], weights: npt.NDArray[np.float64], share: float) -> float:
-    """Smallest of ``values`` ``(n,)``, n > 0, up to which at least a share of the weight lies."""
+def weighted_quantiles(
+    values: npt.NDArray[Any], weights: npt.NDArray[np.float64], shares: tuple[float, ...]
+) -> npt.NDArray[Any]:
+    """Smallest of ``values`` ``(n,)``, n > 0, up to which at least each share of the weight lies."""
     order = np.argsort(values, kind="stable")
     running = np.cumsum(weights[order])
-    position = int(np.searchsorted(running, share * running[-1], side="left"))
-    return float(values[order[min(position, len(order) - 1)]])
+    places = np.searchsorted(running, np.array(shares) * running[-1], side="left")
+    found: npt.NDArray[Any] = values[order[np.minimum(places, len(order) - 1)]]
+    return found

@@ -31,12 +31,13 @@ class Leaf:
     tests: tuple[tuple[int, float, bool], ...]
 
 
-def leaves(estimator: Any, cut_of: Callable[[int, float], tuple[int, float]]) -> Iterator[Leaf]:
+def leaves(estimator: Any, cut_of: Callable[[int, float], tuple[int, float]], slope: float = 1.0) -> Iterator[Leaf]:
     """All leaves of a fitted ``HistGradientBoostingClassifier`` of two classes.
 
     Args:
         estimator: Fitted on finite numbers, without categories.
         cut_of: From a column of the estimator and a threshold to a feature and a cut.
+        slope: Factor on what a leaf adds.
 
     Source: scikit-learn 1.4 to 1.9, ``_predictors[i][0].nodes`` of ``PREDICTOR_RECORD_DTYPE``; a leaf's ``value``
     includes the learning rate, and ``x <= num_threshold`` goes to ``left``.
@@ -48,16 +49,16 @@ def leaves(estimator: Any, cut_of: Callable[[int, float], tuple[int, float]]) ->
             at, tests = waiting.pop()
             node = nodes[at]
             if node["is_leaf"]:
-                yield Leaf(whole(float(node["value"])), tests)
+                yield Leaf(whole(slope * float(node["value"])), tests)
                 continue
             feature, cut = cut_of(int(node["feature_idx"]), float(node["num_threshold"]))
             waiting.append((int(node["right"]), (*tests, (feature, cut, False))))
             waiting.append((int(node["left"]), (*tests, (feature, cut, True))))
 
 
-def base_score(estimator: Any) -> int:
-    """Score before any tree."""
-    return whole(float(np.ravel(estimator._baseline_prediction)[0]))
+def base_score(estimator: Any) -> float:
+    """Log odds before any tree."""
+    return float(np.ravel(estimator._baseline_prediction)[0])
 
 
 def whole(log_odds: float) -> int:

@@ -56,7 +56,7 @@ def test_classes_are_quartiles_of_quartiles(model: ReuseModel) -> None:
     """Each of the 16 classes holds about a sixteenth of the blocks, and later classes come back more."""
     classes = classify(model, ROWS.features)
     shares = np.bincount(classes, weights=ROWS.n_blocks, minlength=16) / ROWS.n_blocks.sum()
-    assert shares == pytest.approx(1 / 16, abs=0.02)
+    assert shares == pytest.approx(1 / 16, abs=0.03)
     reused = curves(model, np.array([model.far.horizon_s])).reused[:, 0]
     assert reused[12:].mean() > 4 * reused[:4].mean()
 

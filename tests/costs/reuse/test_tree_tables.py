@@ -17,7 +17,7 @@ from autotune.core.reuse import NO_FEATURE, HorizonModel, ScoreTable, probabilit
 from autotune.costs.reuse.binning import Bins
 from autotune.costs.reuse.horizon import Labelled, as_tables, fit_trees
 from autotune.costs.reuse.purify import purify
-from autotune.costs.reuse.trees import base_score, constant_of, leaves, tables_from
+from autotune.costs.reuse.trees import base_score, constant_of, leaves, tables_from, whole
 from autotune.testing.reuse import reuse_models
 
 ROWS = make_rows()
@@ -34,7 +34,7 @@ def raw(request: pytest.FixtureRequest) -> Any:
 def decomposed(estimator: Any) -> HorizonModel:
     """The tables of trees on raw features."""
     found = list(leaves(estimator, lambda feature, threshold: (feature, threshold)))
-    return HorizonModel(300.0, base_score(estimator) + constant_of(found), tuple(tables_from(found).values()))
+    return HorizonModel(300.0, whole(base_score(estimator)) + constant_of(found), tuple(tables_from(found).values()))
 
 
 def hard_rows(cuts: list[float], seed: int, n: int = 300) -> npt.NDArray[np.float64]:

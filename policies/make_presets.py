@@ -145,7 +145,7 @@ def _cases(traffic: Sequence[Traffic], part: tuple[float, float]) -> list[Case]:
 
 def _searched(
     name: str, seen: Sequence[Traffic], first: tuple[LoopSetting, ...], options: argparse.Namespace
-) -> dict[str, list[LoopTrial]]:
+) -> dict[str, list[LoopTrial[LoopSetting]]]:
     """All trials of both samplers on the part that may be looked at; only the first is told where to start."""
     cases, space, found = _cases(seen, SEARCHED), load_loop_space(), {}
     for sampler in ("tpe", "random"):
@@ -176,8 +176,8 @@ def _worth(judged: Judged) -> float:
     return (1.0 - weight) * judged.closed_frac + weight * judged.shadow_frac
 
 
-def _report(name: str, plan: LoopPlan) -> Callable[[LoopTrial, LoopTrial], None]:
-    def report(row: LoopTrial, best: LoopTrial) -> None:
+def _report(name: str, plan: LoopPlan[LoopSetting]) -> Callable[[LoopTrial[LoopSetting], LoopTrial[LoopSetting]], None]:
+    def report(row: LoopTrial[LoopSetting], best: LoopTrial[LoopSetting]) -> None:
         note = " (given up)" if row.pruned else ""
         position = f"{name} {plan.sampler} {row.number + 1}/{plan.trials}"
         print(f"{position}: {row.value:.3f}{note}, best {best.value:.3f}", file=sys.stderr, flush=True)
@@ -185,7 +185,7 @@ def _report(name: str, plan: LoopPlan) -> Callable[[LoopTrial, LoopTrial], None]
     return report
 
 
-def _searched_table(rows: Mapping[str, list[LoopTrial]]) -> str:
+def _searched_table(rows: Mapping[str, list[LoopTrial[LoopSetting]]]) -> str:
     """What was maximised, on the part that was searched."""
     values = {"defaults": rows["tpe"][0].value} | {name: best_loop(trials).value for name, trials in rows.items()}
     return (

@@ -25,6 +25,7 @@ _WHERE_ENGINES_ARE = (
 )
 _SOURCES = Path(os.environ.get("VLLM_SOURCES") or Path(__file__).parents[1] / ".vllm-sources")
 _PARSERS = Path(os.environ.get("ENGINE_PARSERS") or Path(__file__).parents[1] / ".venv-parsers")
+_SIDECAR = Path(os.environ.get("SIDECAR_PYTHON") or Path(__file__).parents[1] / ".venv/bin/python")
 _LEFT_OUT = pytest.StashKey[Counter[str]]()
 
 
@@ -59,5 +60,7 @@ def _reasons(item: pytest.Item, marks_chosen: bool) -> Iterator[str]:
         missing = [engine for engine in mark.args if not (_PARSERS / engine / ".stamp").is_file()]
         if missing:
             yield f"need the parser of {', '.join(missing)}, see 'make engine-parsers'"
+    if item.get_closest_marker("sidecar_environment") and not _SIDECAR.is_file():
+        yield "need the environment of the sidecar beside the engine's, see 'make test'"
     if not marks_chosen:
         yield from (f"{mark}, see '{target}'" for mark, target in _OWN_TARGET.items() if item.get_closest_marker(mark))

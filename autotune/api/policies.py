@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from autotune.advise.verify import Verification
@@ -84,12 +85,31 @@ class Policy:
         )
 
     def explain(
-        self, *, depth_tokens: int, frequency: float, age_s: float = 0.0, size_tokens: int | None = None
+        self,
+        *,
+        depth_tokens: int,
+        frequency: float,
+        age_s: float = 0.0,
+        size_tokens: int | None = None,
+        features: Mapping[str, float] | None = None,
     ) -> Explanation:
-        """Value, price and decision for a block."""
+        """Value, price and decision for a block.
+
+        Args:
+            depth_tokens: Tokens of the prompt before it.
+            frequency: How often it was asked for, the last time included.
+            age_s: Seconds since the last time.
+            size_tokens: Tokens in it; those of the trace's blocks if not given.
+            features: What else is known of it, by name, for a learned policy.
+        """
         size = size_tokens or self.document.fingerprint.trace_block_tokens
         return documents.explain(
-            self.document, depth_tokens=depth_tokens, frequency=frequency, age_s=age_s, size_tokens=size
+            self.document,
+            depth_tokens=depth_tokens,
+            frequency=frequency,
+            age_s=age_s,
+            size_tokens=size,
+            features=features,
         )
 
     def verify(self, trace: Trace | str | None = None) -> Verification:

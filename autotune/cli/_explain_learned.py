@@ -43,7 +43,7 @@ def one_line(told: Explanation, learned: LearnedParts) -> str:
         f"hazard {learned.hazard_per_s:.3g} per s at {learned.age_s:g} s",
         f"P {learned.reuse_probability:.3g} within {far.horizon_s:g} s from now",
         f"rank {ranks}",
-        f"prices {told.device_price_s_per_byte:.3g} and {told.host_price_s_per_byte:.3g} s/byte",
+        _prices(told, learned),
     )
     return " → ".join(steps)
 
@@ -63,6 +63,33 @@ def rank_text(learned: LearnedParts, tier: str) -> str | None:
     """The rank on a tier; ``None`` where the rule does not govern it."""
     found = [rank.saved_s_per_s for rank in learned.ranks if rank.tier.name.lower() == tier]
     return _rank(found[0]) if found else None
+
+
+def price_text(learned: LearnedParts, tier: str) -> str | None:
+    """The rank that a block needs to stay on a tier; ``None`` where it was not measured."""
+    found = [rank.price_s_per_s for rank in learned.ranks if rank.tier.name.lower() == tier]
+    return _rank(found[0]) if found and found[0] is not None else None
+
+
+def reason_by_rank(told: Explanation, learned: LearnedParts) -> str:
+    """Why the ranks decide as they do."""
+    where = [
+        f"on the {rank.tier.name.lower()} it ranks {'at least as high as' if rank.pays else 'below'} the next to leave"
+        for rank in learned.ranks
+    ]
+    if told.decision == "KEEP":
+        return where[0]
+    if learned.ranks[-1].tier.name != "HOST":  # LRU governs the host, or there is none
+        where.append("the host takes what saves time" if told.decision == "OFFLOAD" else "no copy would save time")
+    return ", ".join(where)
+
+
+def _prices(told: Explanation, learned: LearnedParts) -> str:
+    """What room costs: as ranks if they were measured, else by the byte."""
+    if not learned.is_priced:
+        return f"prices {told.device_price_s_per_byte:.3g} and {told.host_price_s_per_byte:.3g} s/byte"
+    asked = [(rank.tier.name.lower(), rank.price_s_per_s) for rank in learned.ranks]
+    return "prices " + ", ".join(f"{tier} {_rank(price)}" for tier, price in asked if price is not None)
 
 
 def _sum(parts: HorizonParts) -> str:

@@ -16,10 +16,11 @@ if TYPE_CHECKING:
     from autotune.search.online_run import OnlineRun
     from autotune.sim.result import Totals
 
-ARMS = ("stock", "staged", "learned")
+ARMS = ("lru", "learned")
 _LABELS = {
     "stock": "LRU, eager stores (stock)",
     "staged": "LRU, {mode} stores (staged)",
+    "joint": "one LRU over both tiers (joint)",
     "live": "online (live)",
     "shadow": "  its shadow: {name}",
 }
@@ -33,6 +34,7 @@ def as_object(run: OnlineRun) -> dict[str, object]:
         "gain": asdict(account.gain),
         "stock": _figures(account.stock),
         "staged": _figures(account.staged),
+        "joint": _figures(account.joint),
         "shadows": {name: _figures(totals) for name, totals in account.shadows},
         "arm": result.arm.name.lower(),
         "arm_frac": dict(zip(ARMS, result.arm_frac, strict=True)),
@@ -121,6 +123,7 @@ def _beside_lru(run: OnlineRun) -> Table:
     rows = [(_LABELS["stock"], account.stock)]
     if mode != "eager":
         rows.append((_LABELS["staged"].format(mode=mode), account.staged))
+        rows.append((_LABELS["joint"], account.joint))
     rows.append((_LABELS["live"], account.live))
     rows += [(_LABELS["shadow"].format(name=name), totals) for name, totals in account.shadows]
     for label, totals in rows:

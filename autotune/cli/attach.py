@@ -38,7 +38,11 @@ def attach(
     ] = False,
     telemetry: Annotated[
         list[str] | None,
-        typer.Option("--telemetry", metavar="file:DIR|ipc://PATH|tcp://HOST:PORT", help="The plug-in's records."),
+        typer.Option(
+            "--telemetry",
+            metavar="file:DIR|ipc://PATH|tcp://HOST:PORT|off",
+            help="The plug-in's records; if not given, they are taken from where the engine's page says.",
+        ),
     ] = None,
     events: Annotated[
         list[str] | None,

@@ -56,8 +56,8 @@ def doctor(
 ) -> None:
     """Say from a page of metrics whether tuning would pay, in device-hours per day with bounds, and what is wrong.
 
-    A URL is asked twice, for rates; one file has sums since the engine's start; two files have the difference. Nothing
-    is changed anywhere.
+    A URL is asked twice, for rates; one file has sums since the engine's start; two files have the difference. Where
+    the engine is on this machine, the machine is looked at too. Nothing is changed anywhere.
 
     Exit code: 0 = tuning may pay or does; 1 = it would not pay; 2 = no such page; 3 = it cannot be told, and what is
     missing is said.
@@ -71,9 +71,10 @@ def doctor(
     if _is_url(sources[0]):
         (target,) = sidecar.engine_targets(sources, api_key_file, ca_file, cert_file, key_file)
         window = _two_looks(replace(target, model=model), interval_s)
+        host = _host() if target.is_local else None
     else:
-        window = _saved(sources, interval_s, model)
-    diagnosis = diagnose(window, devices)
+        window, host = _saved(sources, interval_s, model), None
+    diagnosis = diagnose(window, devices, host)
     if as_json:
         print_json({"diagnosis": diagnosis, "tuning_possible": diagnosis.is_tuning_possible})
     else:
@@ -101,6 +102,16 @@ def _two_looks(target: Target, interval_s: float | None) -> Window:
             time.sleep(min(left_s, 0.5))
             display.update(task, completed=clock.monotonic_s() - before.at_s)
     return window_between(before, collector.snapshot(clock.monotonic_s()))
+
+
+def _host() -> Snapshot:
+    """What this machine tells of itself."""
+    from autotune.core import registry
+    from autotune.core.clock import SystemClock
+
+    clock = SystemClock()
+    seen: Snapshot = registry.load(registry.COLLECTORS, "host")(clock).snapshot(clock.monotonic_s())
+    return seen
 
 
 def _saved(sources: list[str], interval_s: float | None, model: str) -> Window:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from autotune.cli import _options as options
-from autotune.cli._explain_learned import features_of, one_line, part_rows, rank_text
+from autotune.cli._explain_learned import features_of, one_line, part_rows, price_text, rank_text, reason_by_rank
 from autotune.cli.common import print_json, stdout_console
 from autotune.core.units import MIB, MS_PER_S
 
@@ -145,8 +145,11 @@ def _value_rows(prices: Prices, told: Explanation) -> list[tuple[str, list[str]]
     asked = (prices.device_s_per_byte, prices.host_s_per_byte)
     room_s = [None if price is None else price * told.size_bytes for price in asked]
     left = [value - (cost or 0.0) for value, cost in zip(values, room_s, strict=True)]
+    worth = ("value of a copy", [_ms(value) for value in values])
+    if told.learned is not None and told.learned.is_priced:
+        return [worth]  # ranks are priced, and they decide
     return [
-        ("value of a copy", [_ms(value) for value in values]),
+        worth,
         ("price of its room", [_NOT_MEASURED if cost is None else _ms(cost) for cost in room_s]),
         ("value less price", [_ms(value) for value in left]),
     ]
@@ -157,7 +160,11 @@ def _rank_rows(told: Explanation, tiers: list[str]) -> list[tuple[str, list[str]
     by_tier = {rank.tier.name.lower(): rank for rank in told.ranks}
     cells = [_rank_cells(by_tier.get(tier), told.learned, tier) for tier in tiers]
     labels = ("who leaves first", "rank", "  last use", "  frequency's part", "  cost's part")
-    return [(label, [column[row] for column in cells]) for row, label in enumerate(labels)]
+    rows = [(label, [column[row] for column in cells]) for row, label in enumerate(labels)]
+    if told.learned is not None and told.learned.is_priced:
+        priced = [price_text(told.learned, tier) or _ABSENT for tier in tiers]
+        rows.insert(2, ("price of its room", priced))
+    return rows
 
 
 def _rank_cells(rank: RankParts | None, learned: LearnedParts | None, tier: str) -> tuple[str, str, str, str, str]:
@@ -199,6 +206,8 @@ def _break_even(told: Explanation, has_host: bool) -> str:
 
 
 def _reason(told: Explanation) -> str:
+    if told.learned is not None and told.learned.is_priced:
+        return reason_by_rank(told, told.learned)
     device_left = told.value_device_s - told.device_price_s_per_byte * told.size_bytes
     host_left = told.value_host_s - told.host_price_s_per_byte * told.size_bytes
     if told.decision == "KEEP":

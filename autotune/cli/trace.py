@@ -16,7 +16,7 @@ from autotune.core.units import bytes_to_gib
 if TYPE_CHECKING:
     from autotune.core.shapes import ModelShape
     from autotune.core.trace import Trace, TraceProvenance
-    from autotune.traces.stats import TraceStats
+    from autotune.traces.stats import HintStats, TraceStats
 
 app = typer.Typer(
     help="Look at traces and convert them.",
@@ -184,6 +184,7 @@ def _rows(stats: TraceStats) -> list[tuple[str, str]]:
         ("prompt tokens", f"{stats.input_tokens:,}"),
         ("generated tokens", f"{stats.output_tokens:,}"),
     ]
+    rows += _hint_rows(stats.hints)
     if not stats.block_tokens:
         return [*rows, ("blocks", "none: arrivals and lengths only")]
     rows += [
@@ -201,6 +202,18 @@ def _rows(stats: TraceStats) -> list[tuple[str, str]]:
         *rows,
         ("reuse in the hottest 1 % of blocks", _percent(stats.hottest_reuse_frac)),
         ("accesses that break a prefix chain", f"{stats.chain_violations:,}"),
+    ]
+
+
+def _hint_rows(hints: HintStats | None) -> list[tuple[str, str]]:
+    """What clients told; nothing where no format said anything."""
+    if hints is None:
+        return []
+    idle = "" if hints.expected_idle_p50_s is None else f", median {hints.expected_idle_p50_s:,.1f} s"
+    return [
+        ("hint: session ends", f"told of {hints.session_end_told:,} requests, {hints.session_ends:,} end one"),
+        ("hint: expected idle time", f"told of {hints.expected_idle_told:,} requests{idle}"),
+        ("hint: priority", f"told of {hints.priority_told:,} requests"),
     ]
 
 

@@ -44,7 +44,7 @@ class ReuseModelSettings(Strict):
         default=100_000, description="Rows that one fit uses; of more, as many are drawn. Bounds its time and memory."
     )
     max_tree_rows: Count = Field(
-        default=40_000, description="Rows that the trees of one horizon are fitted on; of more, as many are drawn."
+        default=20_000, description="Rows that the trees of one horizon are fitted on; of more, as many are drawn."
     )
     min_rows: Count = Field(
         default=400, description="Fewest rows whose fate is known, without which nothing is fitted."
@@ -61,8 +61,8 @@ class LoopFitSettings(ReuseModelSettings):
 
     trees: int = Field(default=30, ge=1, le=10_000, description=_said("trees"))
     min_samples_leaf: Count = Field(default=50, description=_said("min_samples_leaf"))
-    max_rows: Count = Field(default=50_000, description=_said("max_rows"))
-    max_tree_rows: Count = Field(default=20_000, description=_said("max_tree_rows"))
+    max_rows: Count = Field(default=16_000, description=_said("max_rows"))
+    max_tree_rows: Count = Field(default=6_000, description=_said("max_tree_rows"))
     min_rows: Count = Field(default=100, description=_said("min_rows"))
     min_events: Count = Field(default=10, description=_said("min_events"))
 
@@ -80,25 +80,25 @@ class LearningGuardSettings(Strict):
         default=0.95, gt=0.0, le=1.0, description="Weight of a period against the one after it; 1 = nothing fades."
     )
     min_periods: Count = Field(
-        default=4, description="Periods before anything but LRU may be obeyed, and between any two changes."
+        default=4, description="Periods before what was learned may be obeyed, and between any two changes."
     )
     enter_errors: float = Field(
         default=1.0,
         ge=0.0,
         le=100.0,
-        description="Standard errors by which the mean gain of a riskier way must exceed 0 before it is taken.",
+        description="Standard errors by which the mean gain of what was learned must exceed 0 before it is obeyed.",
     )
     enter_frac: float = Field(
         default=0.003,
         ge=0.0,
         lt=1.0,
-        description="Share of the present way's seconds that this gain must exceed besides.",
+        description="Share of LRU's seconds that this gain must exceed besides.",
     )
     leave_errors: float = Field(
         default=0.5,
         ge=-100.0,
         le=100.0,
-        description="Standard errors by which a safer way must be better before it is taken.",
+        description="Standard errors by which LRU must be better before it is taken again.",
     )
 
 
@@ -107,8 +107,8 @@ class LearningSettings(Strict):
 
     store_mode: StoreMode = Field(
         default=StoreMode.LAZY,
-        description="When the host gets a block under what was learned: eager, lazy or exclusive. Until then stores "
-        "are eager, as engines do.",
+        description="When the host gets a block: eager, lazy or exclusive. Until something is learned, lazy and "
+        "exclusive stores go with one LRU over both tiers, which holds all that LRU with eager stores would hold.",
     )
     first_fit_requests: Count = Field(default=100, description="Requests before the first fit.")
     refit_growth: float = Field(
@@ -150,8 +150,7 @@ class LearningSettings(Strict):
         default=0.0,
         ge=0.0,
         le=1e15,
-        description="Bytes per second that may be stored to the host on average; 0 = as many as come. With a budget "
-        "the engine's own way, which stores everything, is not taken.",
+        description="Bytes per second that may be stored to the host on average; 0 = as many as come.",
     )
     write_burst_s: Seconds = Field(default=3600.0, description="Seconds of that budget that may be saved up.")
     shadow_frac: float = Field(

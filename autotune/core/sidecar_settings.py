@@ -62,6 +62,11 @@ class RetuneSettings(Strict):
         description="Lower bound of the expected gain below which a new policy is not worth a change.",
     )
     trials: int = Field(default=60, ge=1, le=1_000_000, description="Settings that one search tries.")
+    learned: bool = Field(
+        default=True,
+        description="Whether a search also learns from the recording which blocks come back, and takes that rule where "
+        "it does better than any setting. Only vLLM with the plug-in can obey it.",
+    )
     timeout_s: Seconds = Field(default=900.0, description="Seconds after which a search is stopped.")
     cpu_cores: float = Field(
         default=1.0, gt=0.0, le=64.0, description="Cores that the search may use; it runs at the lowest priority."

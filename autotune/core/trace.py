@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from autotune.core import registry
 from autotune.core.errors import TraceError
+from autotune.core.trace_hints import TraceHints
 
 FloatColumn = npt.NDArray[np.float64]
 IntColumn = npt.NDArray[np.int32]
@@ -55,6 +56,7 @@ class Trace:
         tick_s: Resolution of the recorded arrival times in seconds; requests of one tick arrive somewhere in it.
         stop_reasons: Names for ``stop_reason``.
         provenance: Where all this came from.
+        hints: What clients told of each request; ``None`` where the trace has nothing of the kind.
     """
 
     arrival_s: FloatColumn
@@ -69,6 +71,7 @@ class Trace:
     provenance: TraceProvenance
     tick_s: float = 0.0
     stop_reasons: tuple[str, ...] = field(default=())
+    hints: TraceHints | None = None
 
     @classmethod
     def open(cls, source: str | list[str], **options: Any) -> Trace:
@@ -149,6 +152,7 @@ class Trace:
             stop_reason=self.stop_reason[start:stop],
             block_offsets=self.block_offsets[start : stop + 1] - low,
             block_ids=self.block_ids[low:high],
+            hints=None if self.hints is None else self.hints[start:stop],
         )
 
     def first_request_at(self, time_s: float) -> int:

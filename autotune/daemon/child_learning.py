@@ -21,14 +21,13 @@ from autotune.sim.client_hints import hints_of
 from autotune.sim.config import CacheConfig
 
 _SECTION = LearningSettings()
-_LRU = min(Arm)  # the safest way to run, in which the loop begins
 
 
 def learn(job: TuneJob, trace: Trace, newest: int, engine: CacheConfig, model: ModelShape) -> PolicyDocument | str:
     """What the loop has in force at the end of the past, with a promise for the newest requests; or why nothing.
 
-    The loop starts as engines do, fits as it goes, and obeys what it learned where its guard lets it. So it may end
-    with LRU, with LRU that stores lazily, or with a learned rule.
+    The loop starts in LRU, fits as it goes, and obeys what it learned where its guard lets it; so it ends with LRU or
+    with a learned rule.
 
     Args:
         job: What was asked.
@@ -55,7 +54,7 @@ def _learned(job: TuneJob, trace: Trace, newest: int, engine: CacheConfig, model
     # Each request leaves a row at least, so of older ones no fit would know anything: they would only take time.
     past = trace.slice(max(0, newest - _SECTION.window_rows), newest)
     result = simulate_online(past, canonical, costs, online_settings(_SECTION, seed), hints_of(past))
-    if result.arm is _LRU:
+    if result.arm is Arm.LRU:
         return why_lru(result)
     origin = Origin(past, canonical, costs, model, seed, trials=len(result.fits))
     document = document_in_force(result, origin, _SECTION.copy_factor)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from autotune.core.commented_yaml import scalar
 from autotune.core.policy import PolicyDocument
 
 Scalar = str | int | float | bool | None
+_TABLES = tuple(f"class_hazard.{name}" for name in ("features", "near", "far", "edges_s", "hazard_per_s"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,15 @@ def diff(before: PolicyDocument, after: PolicyDocument) -> list[Change]:
     old, new = dict(_leaves(_tree(before), "")), dict(_leaves(_tree(after), ""))
     paths = dict.fromkeys([*old, *new])
     return [Change(path, old.get(path), new.get(path)) for path in paths if old.get(path) != new.get(path)]
+
+
+def summary(changes: Sequence[Change]) -> list[str]:
+    """The changes in words, those within the tables of a learned rule in one line: they are hundreds."""
+    tables = [change for change in changes if change.path.startswith(_TABLES)]
+    lines = [str(change) for change in changes if not change.path.startswith(_TABLES)]
+    if tables:
+        lines.append(f"class_hazard: {len(tables):,} values of the model's tables")
+    return lines
 
 
 def _tree(document: PolicyDocument) -> object:

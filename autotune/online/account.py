@@ -11,9 +11,11 @@ from autotune.core.costs import CostProfile
 from autotune.core.eviction import PolicySpec
 from autotune.core.trace import Trace
 from autotune.core.types import StoreMode
+from autotune.online.settings import OnlineSettings
 from autotune.online.simulate import OnlineResult
 from autotune.sim.config import CacheConfig
 from autotune.sim.engine import simulate_cache
+from autotune.sim.joint_lru import simulate_joint_lru
 from autotune.sim.result import CacheResult, Totals
 
 _LRU = PolicySpec("lru")
@@ -25,8 +27,8 @@ class Gain:
     """Shares of stock LRU's critical-path seconds that were saved, below 0 where more were spent.
 
     Attributes:
-        mode_frac: By the store mode alone: LRU with it against LRU with eager stores.
-        learning_frac: By what was learned: the run against LRU with its store mode.
+        mode_frac: By the store mode alone: one LRU over both tiers with it against LRU with eager stores.
+        learning_frac: By what was learned: the run against that one LRU.
         total_frac: By both: their sum.
     """
 
@@ -35,11 +37,11 @@ class Gain:
     total_frac: float
 
     @classmethod
-    def of(cls, stock_s: float, staged_s: float, live_s: float) -> Gain:
-        """From the seconds of stock LRU, of LRU with the store mode, and of the run."""
+    def of(cls, stock_s: float, joint_s: float, live_s: float) -> Gain:
+        """From the seconds of stock LRU, of one LRU over both tiers with the store mode, and of the run."""
         if stock_s <= 0.0:
             return cls(0.0, 0.0, 0.0)
-        return cls((stock_s - staged_s) / stock_s, (staged_s - live_s) / stock_s, (stock_s - live_s) / stock_s)
+        return cls((stock_s - joint_s) / stock_s, (joint_s - live_s) / stock_s, (stock_s - live_s) / stock_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +63,31 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
+class LruRuns:
+    """LRU on the same requests, each in a run of its own.
+
+    Attributes:
+        stock: With eager stores, as engines do by themselves.
+        staged: With the store mode of the learned rule, as an engine with that mode does by itself.
+        joint: One LRU over both tiers with that mode, in which the loop begins and with which its guard compares.
+    """
+
+    stock: CacheResult
+    staged: CacheResult
+    joint: CacheResult
+
+
+@dataclass(frozen=True, slots=True)
 class OnlineAccount:
     """An online run beside LRU, on the measured requests.
 
     Attributes:
-        stock: LRU with eager stores, as engines do by themselves, in a run of its own.
-        staged: LRU with the store mode of the learned rule, likewise.
+        stock: LRU with eager stores, as engines do by themselves.
+        staged: LRU with the store mode of the learned rule, as an engine with that mode does by itself.
+        joint: One LRU over both tiers with that mode, in which the loop begins.
         live: The run.
-        shadows: What the guard compared: the shadow caches ``stock``, ``staged`` and ``learned`` at the moments of the
-            live one; sampled ones count only what they saw. Without another store mode ``staged`` is ``stock``.
+        shadows: What the guard compared: the shadow caches ``lru`` and ``learned`` at the moments of the live one;
+            sampled ones count only what they saw.
         gain: What was gained, apart.
         accesses_per_s: Block accesses per second of this machine's time, with all fits.
         fit_seconds: Seconds of every fit.
@@ -78,6 +96,7 @@ class OnlineAccount:
 
     stock: Totals
     staged: Totals
+    joint: Totals
     live: Totals
     shadows: tuple[tuple[str, Totals], ...]
     gain: Gain
@@ -86,38 +105,46 @@ class OnlineAccount:
     memory: Memory
 
 
-def lru_runs(trace: Trace, engine: CacheConfig, costs: CostProfile) -> tuple[CacheResult, CacheResult]:
-    """LRU on every tier with eager stores, and with those of the engine."""
+def lru_runs(trace: Trace, engine: CacheConfig, costs: CostProfile, settings: OnlineSettings | None = None) -> LruRuns:
+    """LRU on every tier.
+
+    Args:
+        trace: The requests.
+        engine: The engine with the store mode of the learned rule.
+        costs: The cost model.
+        settings: Those of the loop, whose write budget its LRU keeps too.
+    """
+    settings = settings or OnlineSettings()
     plain = replace(engine, device_policy=_LRU, host_policy=_LRU, disk_policy=_LRU)
+    is_eager = plain.store_mode is StoreMode.EAGER
     stock = simulate_cache(trace, replace(plain, store_mode=StoreMode.EAGER), costs)
-    return stock, stock if plain.store_mode is StoreMode.EAGER else simulate_cache(trace, plain, costs)
+    staged = stock if is_eager else simulate_cache(trace, plain, costs)
+    if is_eager and settings.write_bytes_per_s == 0.0:
+        return LruRuns(stock, staged, stock)
+    joint = simulate_joint_lru(
+        trace, plain, costs, write_bytes_per_s=settings.write_bytes_per_s, write_burst_s=settings.write_burst_s
+    )
+    return LruRuns(stock, staged, joint)
 
 
-def account_for(
-    result: OnlineResult, stock: CacheResult, staged: CacheResult, start: int, memory: Memory
-) -> OnlineAccount:
+def account_for(result: OnlineResult, lru: LruRuns, start: int, memory: Memory) -> OnlineAccount:
     """The account of a run, from request ``start`` on.
 
     Args:
         result: The run.
-        stock: LRU with eager stores on the same requests.
-        staged: LRU with the store mode of the learned rule.
+        lru: LRU on the same requests.
         start: First request that counts.
         memory: Of the process.
     """
-    has_stages = staged.config.store_mode is not StoreMode.EAGER
-    shadows = (
-        ("stock", result.plain),
-        ("staged", result.staged if has_stages else result.plain),
-        ("learned", result.learned),
-    )
-    stock_totals, staged_totals, live = (cache.totals(start) for cache in (stock, staged, result.cache))
+    stock, staged, joint, live = (cache.totals(start) for cache in (lru.stock, lru.staged, lru.joint, result.cache))
+    shadows = (("lru", result.lru), ("learned", result.learned))
     return OnlineAccount(
-        stock=stock_totals,
-        staged=staged_totals,
+        stock=stock,
+        staged=staged,
+        joint=joint,
         live=live,
         shadows=tuple((name, shadow.totals(start)) for name, shadow in shadows),
-        gain=Gain.of(stock_totals.cost_s, staged_totals.cost_s, live.cost_s),
+        gain=Gain.of(stock.cost_s, joint.cost_s, live.cost_s),
         accesses_per_s=float(np.diff(result.cache.trace.block_offsets).sum()) / max(result.wall_s, 1e-9),
         fit_seconds=tuple(fit.fit_seconds for fit in result.fits),
         memory=memory,

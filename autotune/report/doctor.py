@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from autotune.advise.doctor import Basis, Diagnosis, Verdict, Worth
+from autotune.advise.doctor import Basis, Diagnosis, Machine, Verdict, Worth
+from autotune.advise.doctor.machine import gib
 from autotune.core.signals import FindingKind
 
 if TYPE_CHECKING:
@@ -39,7 +40,28 @@ def diagnosis_words(diagnosis: Diagnosis) -> Iterator[str]:
     yield f"What tuning means here: {diagnosis.tunes}."
     if figures := "; ".join(_figures(diagnosis)):
         yield f"Seen: {figures}."
+    if diagnosis.machine is not None and (parts := "; ".join(machine_words(diagnosis.machine))):
+        yield f"This machine: {parts}."
     yield from (f"Note: {note}." for note in diagnosis.notes)
+
+
+def machine_words(machine: Machine) -> Iterator[str]:
+    """What is known of a machine, part by part."""
+    if machine.memory_bytes is not None:
+        left = "" if machine.room_bytes is None else f", {gib(machine.room_bytes)} of it to be had"
+        yield f"{gib(machine.memory_bytes)} of memory{left}"
+    if machine.limit_bytes is not None:
+        yield f"a control group of {gib(machine.limit_bytes)}"
+    if machine.shm_bytes is not None:
+        yield f"/dev/shm of {gib(machine.shm_bytes)}"
+    if machine.pinnable_bytes is not None:
+        yield f"a process may pin {gib(machine.pinnable_bytes)}"
+    if machine.numa_nodes is not None:
+        yield f"{machine.numa_nodes:.0f} NUMA node{'s' if machine.numa_nodes > 1.0 else ''}"
+    if machine.devices is not None:
+        yield f"{machine.devices:.0f} NVIDIA device{'s' if machine.devices > 1.0 else ''}"
+    if machine.link_bytes_per_s is not None:
+        yield f"slowest link {machine.link_bytes_per_s / 1e9:.1f} GB/s"
 
 
 def diagnosis_table(diagnosis: Diagnosis) -> Table:

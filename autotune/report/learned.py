@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from autotune.core.types import StoreMode
 from autotune.report.formats import duration, with_percent
 from autotune.report.labels import LEARNED, setting_facts, short_setting
 from autotune.search.result import LearnedReport, TuneResult
@@ -39,7 +40,7 @@ def learned_facts(result: TuneResult) -> Facts:
     return (
         (
             "by the store mode",
-            f"{with_percent(found.mode_gain_frac)} of LRU's cost: LRU with {found.store_mode} stores",
+            f"{with_percent(found.mode_gain_frac)} of LRU's cost: {_lru_in(found.store_mode)} saves that",
         ),
         ("by what was learned", f"{with_percent(found.learning_gain_frac)} beyond that"),
         ("store modes on the later part of the past", _modes(found)),
@@ -57,6 +58,10 @@ def learned_sentences(result: TuneResult) -> tuple[str, ...]:
         f"Learned rule: {found.store_mode} stores alone save {with_percent(found.mode_gain_frac)}, what was learned "
         f"{with_percent(found.learning_gain_frac)} more",
     )
+
+
+def _lru_in(mode: StoreMode) -> str:
+    return "LRU with eager stores" if mode is StoreMode.EAGER else f"one LRU over both tiers, {mode} stores,"
 
 
 def _modes(found: LearnedReport) -> str:

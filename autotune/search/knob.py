@@ -70,7 +70,11 @@ ALLOWED = {
     "refit_growth": Allowed(1.0, 100.0, above_low=True),
     "first_fit_requests": Allowed(1, 10_000_000, whole=True),
 }
-WORDS: dict[str, tuple[str, ...]] = {"admission": tuple(Admission), "store_mode": tuple(StoreMode)}
+WORDS: dict[str, tuple[str, ...]] = {
+    "admission": tuple(Admission),
+    "store_mode": tuple(StoreMode),
+    "rule": ("rank", "learned"),
+}
 
 
 class Suggests(Protocol):

@@ -46,7 +46,7 @@ class LearnedCandidate:
     Attributes:
         learned: What was fitted on the whole past.
         judged: It on the held-out part.
-        staged: LRU with its store mode there.
+        joint: One LRU over both tiers with its store mode there.
         modes: Every store mode on the later part of the past, the chosen one first.
         past_lru: LRU there.
         later: First and one past the last request of that part.
@@ -54,7 +54,7 @@ class LearnedCandidate:
 
     learned: Learned
     judged: Judged
-    staged: Evaluation
+    joint: Evaluation
     modes: tuple[ModeOnPast, ...]
     past_lru: Evaluation
     later: tuple[int, int]
@@ -85,7 +85,7 @@ def learned_candidate(split: Split, goal: Goal, settings: Settings) -> LearnedCa
     return LearnedCandidate(
         learned=learned,
         judged=Judged(LRU_SETTING, chosen, split.whole.evaluate_rules(chosen, final, split.held_out), rules=final),
-        staged=split.whole.evaluate_engine(chosen, split.held_out),
+        joint=split.whole.evaluate_joint_lru(chosen, split.held_out),
         modes=tuple(modes),
         past_lru=past_lru,
         later=halves.held_out,
@@ -150,7 +150,7 @@ def report_of(found: LearnedCandidate | NotEnough | None, lru: Evaluation, verdi
     """
     if not isinstance(found, LearnedCandidate):
         return LearnedReport(reason="it was left out on request" if found is None else found.reason)
-    costs = (lru, found.staged, found.judged.evaluation)
+    costs = (lru, found.joint, found.judged.evaluation)
     gain = Gain.of(*(evaluation.totals.cost_s for evaluation in costs))
     return LearnedReport(
         reason=verdict.reason if verdict else "",

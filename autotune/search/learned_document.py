@@ -35,6 +35,7 @@ from autotune.online.simulate import OnlineResult
 from autotune.search.choice import Judged, Split, gain_of
 from autotune.search.problem import MIN_REQUESTS, Evaluation
 from autotune.search.publishing import package_version
+from autotune.search.rank_prices import with_rank_prices
 from autotune.search.result import Interval
 from autotune.sim.config import CacheConfig
 from autotune.sim.engine import simulate_cache
@@ -86,19 +87,26 @@ def learned_document(origin: Origin, section: ClassHazardSection, prices: Prices
 def online_document(
     result: OnlineResult, origin: Origin, copy_factor: float, rules: ValidationSettings
 ) -> PolicyDocument:
-    """The way to run at the end of an online run, as a document: LRU as it was, LRU with other stores, or the rule.
+    """The way to run at the end of an online run, as a document: LRU with its own stores, or the rule.
 
     The promise is judged on the requests that came after the rule was in force, none of which it was fitted on; with
     fewer than 20 of them there is none.
     """
     origin = replace(origin, trials=len(result.fits))
+    from_s = 0.0
     if result.arm is Arm.LEARNED and result.in_force is not None:
-        section = learned_section(result.in_force, copy_factor)
         from_s = result.in_force.in_force_at_s - float(origin.trace.arrival_s[0])
-        return promised(learned_document(origin, section), origin, from_s, rules)
-    if result.arm is Arm.STOCK:
+    if result.arm is Arm.LRU:
         origin = replace(origin, engine=replace(origin.engine, store_mode=origin.baseline_store_mode))
-    return promised(LruDocument.model_validate(_common(origin, "lru")), origin, 0.0, rules)
+    return promised(document_in_force(result, origin, copy_factor), origin, from_s, rules)
+
+
+def document_in_force(result: OnlineResult, origin: Origin, copy_factor: float) -> PolicyDocument:
+    """The way to run at the end of an online run, with the stores of the origin's engine and without a promise."""
+    if result.arm is not Arm.LEARNED or result.in_force is None:
+        return LruDocument.model_validate(_common(origin, "lru"))
+    document = learned_document(origin, learned_section(result.in_force, copy_factor))
+    return with_rank_prices(document, origin.trace, origin.engine, origin.costs)
 
 
 def tuned_document(
@@ -145,7 +153,7 @@ def tuned_document(
     )
     document = learned_document(origin, learned_section(learned, settings.online.copy_factor), prices)
     update = {"expectation": promise, "provenance": provenance(origin, train_frac, whole.queue)}
-    return document.model_copy(update=update)
+    return with_rank_prices(document.model_copy(update=update), whole.trace, origin.engine, origin.costs)
 
 
 def promised(document: PolicyDocument, origin: Origin, from_s: float, rules: ValidationSettings) -> PolicyDocument:

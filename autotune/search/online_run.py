@@ -8,13 +8,13 @@ from importlib import import_module
 from autotune.core.policy import PolicyDocument
 from autotune.core.settings import Settings
 from autotune.costs.reuse import Rows
-from autotune.online.account import Memory, OnlineAccount, account_for, lru_runs, peak_rss_bytes
+from autotune.online.account import LruRuns, Memory, OnlineAccount, account_for, lru_runs, peak_rss_bytes
 from autotune.online.from_settings import online_settings
 from autotune.online.measure import rows_of
 from autotune.online.simulate import OnlineResult, simulate_online
 from autotune.search.learned_document import Origin, online_document
+from autotune.sim.client_hints import hints_of
 from autotune.sim.learned import LearnedCache
-from autotune.sim.result import CacheResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +24,7 @@ class OnlineRun:
     Attributes:
         result: What the loop did, and the caches.
         account: Beside LRU, on the measured requests.
-        stock: LRU with eager stores, as engines do by themselves, in a run of its own.
-        staged: LRU with the store mode of the learned rule, likewise.
+        lru: LRU on the same requests.
         start: First request that counts.
         origin: What was served, on which engine.
         settings: Everything else.
@@ -33,8 +32,7 @@ class OnlineRun:
 
     result: OnlineResult
     account: OnlineAccount
-    stock: CacheResult
-    staged: CacheResult
+    lru: LruRuns
     start: int
     origin: Origin
     settings: Settings
@@ -46,7 +44,7 @@ class OnlineRun:
         return loop.shadow_frac_for(self.origin.engine.device_blocks) >= 1.0
 
     def document(self) -> PolicyDocument:
-        """The way to run at the end: LRU, LRU with other stores, or what was learned last.
+        """The way to run at the end: LRU as engines do it, or what was learned last.
 
         Its promise is judged on requests that came after the last fit; where there are too few it promises nothing.
         """
@@ -62,6 +60,7 @@ class OnlineRun:
             shadows=False,
             window_rows=section.window_rows,
             forget_s=section.forget_s,
+            hints=hints_of(origin.trace),
         )
         cache.run(cache.trace.n_requests)
         return rows_of(cache.history)
@@ -79,11 +78,20 @@ def run_online(origin: Origin, start: int, settings: Settings) -> OnlineRun:
     loop_settings = online_settings(settings.online, origin.seed)
     _get_ready(origin)
     before = peak_rss_bytes()
-    result = simulate_online(trace, engine, costs, loop_settings)
+    result = simulate_online(trace, engine, costs, loop_settings, hints_of(trace))
     memory = Memory(peak_rss_bytes(), before)
-    stock, staged = lru_runs(trace, engine, costs)
-    account = account_for(result, stock, staged, start, memory)
-    return OnlineRun(result, account, stock, staged, start, origin, settings)
+    lru = lru_runs(trace, engine, costs, loop_settings)
+    return OnlineRun(result, account_for(result, lru, start, memory), lru, start, origin, settings)
+
+
+def why_lru(result: OnlineResult) -> str:
+    """Why nothing but LRU is in force at the end of a run."""
+    if not result.cache.config.host_blocks:
+        return "there is no host tier, so there is nothing to decide"
+    waits = [happening.reason for happening in result.happenings if happening.kind == "waits"]
+    if not result.fits:
+        return waits[-1] if waits else "the trace ended before the first fit"
+    return "what was learned was not better by more than the error of the comparison"
 
 
 def _get_ready(origin: Origin) -> None:

@@ -16,6 +16,7 @@ from autotune.core.types import StoreMode, Tier
 from autotune.search.setting import LRU_SETTING, Setting
 from autotune.sim.config import CacheConfig
 from autotune.sim.engine import simulate_cache
+from autotune.sim.joint_lru import simulate_joint_lru
 from autotune.sim.learned import HazardRules
 from autotune.sim.obeying import simulate_rules
 from autotune.sim.queueing import QueueConfig, QueueResult
@@ -152,6 +153,10 @@ class Problem:
         cache = simulate_rules(self.trace, engine, self.costs, rules)
         measured = measured or self.warm
         return Evaluation(cache, measured, latencies(cache, self.queue, measured) if self.queue else None)
+
+    def evaluate_joint_lru(self, engine: CacheConfig, measured: tuple[int, int] | None = None) -> Evaluation:
+        """Simulate one LRU over both tiers of an engine."""
+        return Evaluation(simulate_joint_lru(self.trace, engine, self.costs), measured or self.warm)
 
     def _split(self, resident_frac: float | None) -> CacheConfig:
         """The engine with share p of the device and host budget on the device."""

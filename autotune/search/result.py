@@ -197,7 +197,7 @@ class LearnedReport:
     Attributes:
         reason: Why it may be published or not, or why there is none.
         store_mode: The mode that was chosen for it; None where there is no rule.
-        mode_gain_frac: Share of LRU's cost on the held-out part that LRU with that mode saves.
+        mode_gain_frac: Share of LRU's cost on the held-out part that one LRU over both tiers with that mode saves.
         learning_gain_frac: What the rule saves beyond that, as a share of the same.
         modes: Every store mode on the past, the chosen one first.
         rows: Runs of blocks that it was fitted on.

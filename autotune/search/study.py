@@ -245,8 +245,15 @@ def _identity(part: object) -> object:
     return part if is_dataclass(part) else getattr(part, "__qualname__", type(part).__qualname__)
 
 
-def sampler_of(name: str, seed: int, trials: int, number: int) -> BaseSampler:
+def sampler_of(name: str, seed: int, trials: int, number: int, *, grouped: bool = False) -> BaseSampler:
     """The sampler that draws trial ``number`` of ``trials``.
+
+    Args:
+        name: ``tpe``, ``random``, ``cmaes`` or ``nsga2``.
+        seed: Seed of the search.
+        trials: How many there will be.
+        number: Which one.
+        grouped: Whether some parameters occur only together with others, so that they are drawn group by group.
 
     Raises:
         SearchError: there is no sampler of that name.
@@ -255,7 +262,7 @@ def sampler_of(name: str, seed: int, trials: int, number: int) -> BaseSampler:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         if name == "tpe":
-            return TPESampler(seed=seed, multivariate=True, constant_liar=True)
+            return TPESampler(seed=seed, multivariate=True, group=grouped, constant_liar=True)
         if name == "random":
             return RandomSampler(seed=seed)
         if name == "cmaes":

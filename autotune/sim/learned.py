@@ -14,6 +14,19 @@ from autotune.core.decide.policy_codes import CLASS_HAZARD
 from autotune.core.decide.reuse_layout import N_EDGES
 from autotune.core.errors import SimulationError
 from autotune.core.eviction import PolicySpec
+from autotune.core.hazard_layout import (
+    ACTIVE,
+    ADMISSION,
+    BUDGET_BEGAN_NS,
+    BY_DEPTH,
+    COPY_FACTOR,
+    EDGES,
+    GAINS,
+    TICK_NS,
+    WRITE_BURST_NS,
+    WRITE_NS,
+    WRITTEN_UP_TO_NS,
+)
 from autotune.core.history import (
     A_EXPECTED_IDLE_S,
     R_INPUT_TOKENS,
@@ -27,7 +40,7 @@ from autotune.core.history import (
 )
 from autotune.core.reuse.packed import PackedModel
 from autotune.core.reuse.tables import ModelArrays, model_arrays
-from autotune.core.state import KIND, SCRATCH, TierState
+from autotune.core.state import KIND, TierState
 from autotune.core.trace import Trace
 from autotune.core.types import StoreMode, Tier, Timing
 from autotune.core.units import NS_PER_S
@@ -42,11 +55,9 @@ from autotune.sim.stream import make_stream, require_distinct_blocks, without_pa
 
 _kernels = registry.load(registry.KERNELS, "tier")
 _LRU = PolicySpec("lru")
-_ACTIVE, _BY_DEPTH, _ADMISSION, _TICK_NS, _COPY_FACTOR, _WRITE_NS, _WRITE_BURST_NS, _EDGES, _GAINS = 0, 1, 3, 4, 5, 6, 7, 8, 8
 FORGET_S = 14_400.0
 WINDOW_ROWS = 100_000
 WRITE_BURST_S = 3600.0
-_WRITTEN_UP_TO_NS, _BUDGET_BEGAN_NS = SCRATCH + 4, SCRATCH + 5  # of ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +98,10 @@ class LearnedCache:
     """The live cache and its two shadows over one trace.
 
     The shadows are ``lru``, and ``learned``, which obeys what was learned; the live cache begins as ``lru``. Unless the
-    host stores everything at once, that LRU is one over both tiers: what comes down keeps the age of its last use, blocks
-    of one age leave deepest first, and without a write budget copies of what the device holds too leave before all
-    others. So the tiers together hold at any time what was used last, which includes all that LRU with eager stores does.
+    host stores everything at once, that LRU is one over both tiers: what comes down keeps the age of its last use,
+    blocks of one age leave deepest first, and without a write budget copies of what the device holds too leave before
+    all others. So the tiers together hold at any time what was used last, which includes all that LRU with eager stores
+    holds, but for requests that end in the same nanosecond, whose blocks are taken for one.
 
     Args:
         trace: The requests.
@@ -146,8 +158,11 @@ class LearnedCache:
         nothing = np.zeros(n, np.uint8)
         seen = sampled_chains(self._stream, self.trace.n_blocks, shadow_frac, seed) if shadows else nothing
         self.live = self._side(1.0, everything)
-        self.lru = self._side(shadow_frac, seen) if shadows else self.live._replace(takes=seen)
-        self.learned = self._side(shadow_frac, seen) if shadows else self.live._replace(takes=seen)
+        # As long as an unsampled shadow does what the live cache does, it takes nothing: the live cache stands for it.
+        self._twin_takes = seen if shadows and shadow_frac >= 1.0 else None
+        takes = nothing if self._twin_takes is not None else seen
+        self.lru = self._side(shadow_frac, takes) if shadows else self.live._replace(takes=takes)
+        self.learned = self._side(shadow_frac, takes) if shadows else self.live._replace(takes=takes)
         self._clock = np.zeros(N_CLOCK, np.int64)
         self._wait_ns, self._finish_ns, self._running = (np.zeros(n, np.int64) for _ in range(3))
         self.position = 0
@@ -174,7 +189,25 @@ class LearnedCache:
 
     def result(self, side: Side | None = None) -> CacheResult:
         """What the live cache did, or another side."""
-        return make_result(self.trace, self.config, self.costs, (side or self.live).out, self._wait_ns)
+        return make_result(self.trace, self.config, self.costs, self.acting(side or self.live).out, self._wait_ns)
+
+    def acting(self, side: Side) -> Side:
+        """The side that tells what this one does: the live one for a shadow that never differed from it."""
+        return self.live if self._is_twin(side) else side
+
+    def _is_twin(self, side: Side) -> bool:
+        return self._twin_takes is not None and side is not self.live and side.takes is not self._twin_takes
+
+    def _part(self, shadow: Side) -> Side:
+        """A shadow goes its own way from here, with all that the live cache has."""
+        if not self._is_twin(shadow) or self._twin_takes is None:
+            return shadow
+        live = self.live
+        np.copyto(shadow.out, live.out)
+        np.copyto(shadow.reserved, live.reserved)
+        for tier, same in ((shadow.device, live.device), (shadow.host, live.host), (shadow.disk, live.disk)):
+            _copy_into(tier, same)
+        return shadow._replace(takes=self._twin_takes)
 
     def know(self, packed: PackedModel) -> None:
         """Another model classifies from now on, and anew what is remembered."""
@@ -185,11 +218,15 @@ class LearnedCache:
         self, side: Side, rules: HazardRules | None, governed: tuple[Tier, ...] = (Tier.DEVICE, Tier.HOST)
     ) -> None:
         """Put rules in force on the governed tiers of one side; none = LRU, as on its other tiers."""
+        if side is self.learned:
+            side = self.learned = self._part(side)
+        elif side is self.live:
+            self.lru, self.learned = self._part(self.lru), self._part(self.learned)
         for tier, state in ((Tier.DEVICE, side.device), (Tier.HOST, side.host)):
             if state.ints[KIND] == CLASS_HAZARD:
                 _put_in_force(state, tier, rules if tier in governed else None)
-                if tier is Tier.HOST and state.params[_ACTIVE] == 0.0:
-                    state.params[_COPY_FACTOR] = self._lru_copy_factor
+                if tier is Tier.HOST and state.params[ACTIVE] == 0.0:
+                    state.params[COPY_FACTOR] = self._lru_copy_factor
                 _kernels.reorder_all(state)
 
     @property
@@ -207,11 +244,12 @@ class LearnedCache:
         device = self._ranked_tier(self._scaled(self.config.device_blocks, frac))
         host_blocks = self._scaled(self.config.host_blocks, frac)
         host = self._ranked_tier(host_blocks) if host_blocks else tiers.empty_tier()
-        device.params[_COPY_FACTOR] = 1.0
-        host.params[_BY_DEPTH] = 1.0 if self.config.store_mode is not StoreMode.EAGER else 0.0
-        host.params[_COPY_FACTOR] = self._lru_copy_factor
-        host.params[_WRITE_NS], host.params[_WRITE_BURST_NS] = self._write_ns / frac, self._write_burst_ns
-        host.ints[[_WRITTEN_UP_TO_NS, _BUDGET_BEGAN_NS]] = int(self._stream.arrival_ns[0]) if self.trace.n_requests else 0
+        device.params[COPY_FACTOR] = 1.0
+        host.params[BY_DEPTH] = 1.0 if self.config.store_mode is not StoreMode.EAGER else 0.0
+        host.params[COPY_FACTOR] = self._lru_copy_factor
+        host.params[WRITE_NS], host.params[WRITE_BURST_NS] = self._write_ns / frac, self._write_burst_ns
+        began_ns = int(self._stream.arrival_ns[0]) if self.trace.n_requests else 0
+        host.ints[WRITTEN_UP_TO_NS] = host.ints[BUDGET_BEGAN_NS] = began_ns
         out = np.zeros((self.trace.n_requests, columns.N_COLUMNS), np.int32)
         return Side(device, host, disk, out, np.zeros(1, np.int64), takes, self._rules)
 
@@ -227,16 +265,23 @@ class LearnedCache:
         return state
 
 
+def _copy_into(state: TierState, original: TierState) -> None:
+    for name in TierState._fields:
+        into, given = getattr(state, name), getattr(original, name)
+        if into is not given:  # the blocks' past is one for all
+            np.copyto(into, given)
+
+
 def _put_in_force(state: TierState, tier: Tier, rules: HazardRules | None) -> None:
-    state.params[_ACTIVE] = 0.0 if rules is None else 1.0
-    state.params[_ADMISSION] = 1.0 if rules is not None and rules.marginal and tier is Tier.HOST else 0.0
+    state.params[ACTIVE] = 0.0 if rules is None else 1.0
+    state.params[ADMISSION] = 1.0 if rules is not None and rules.marginal and tier is Tier.HOST else 0.0
     if rules is None:
         return
-    state.params[_TICK_NS] = round(rules.tick_s * NS_PER_S)
-    state.params[_COPY_FACTOR] = rules.copy_factor if tier is Tier.HOST else 1.0
-    state.params[_EDGES : _EDGES + N_EDGES] = rules.packed.edges_ns
+    state.params[TICK_NS] = round(rules.tick_s * NS_PER_S)
+    state.params[COPY_FACTOR] = rules.copy_factor if tier is Tier.HOST else 1.0
+    state.params[EDGES : EDGES + N_EDGES] = rules.packed.edges_ns
     gains = rules.packed.gains if tier is Tier.HOST else rules.device_gains
-    state.floats[_GAINS : _GAINS + gains.size] = gains.ravel()
+    state.floats[GAINS : GAINS + gains.size] = gains.ravel()
 
 
 def _history_of(trace: Trace, window_rows: int, forget_s: float, hints: Hints) -> History:

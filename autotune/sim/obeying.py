@@ -8,6 +8,7 @@ from autotune.core.policy import ClassHazardDocument
 from autotune.core.reuse import gain_table, pack
 from autotune.core.trace import Trace
 from autotune.core.types import Admission, EngineSemantics, Tier
+from autotune.sim.client_hints import hints_of
 from autotune.sim.config import CacheConfig
 from autotune.sim.learned import HazardRules, Hints, LearnedCache
 from autotune.sim.result import CacheResult
@@ -31,7 +32,7 @@ def simulate_rules(
         costs: The cost model.
         rules: The rule.
         governed: Tiers that it governs.
-        hints: What clients told.
+        hints: What clients told; ``None`` = what the trace says of it.
 
     Raises:
         TraceError: the trace carries no blocks, or a request that would pin a block twice.
@@ -43,7 +44,7 @@ def simulate_rules(
             got=engine.semantics,
             remedy="use --engine canonical",
         )
-    cache = LearnedCache(trace, engine, costs, shadows=False, hints=hints)
+    cache = LearnedCache(trace, engine, costs, shadows=False, hints=hints or hints_of(trace))
     cache.know(rules.packed)
     cache.obey(cache.live, rules, governed)
     cache.run(cache.trace.n_requests)

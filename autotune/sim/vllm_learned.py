@@ -16,6 +16,7 @@ from autotune.core.learned import HazardPolicy, LearnedRules, RunHistory
 from autotune.core.trace import Trace
 from autotune.core.types import Tier
 from autotune.sim import tiers
+from autotune.sim.client_hints import hints_of
 from autotune.sim.config import CacheConfig
 from autotune.sim.learned import HazardRules, Hints
 from autotune.sim.learned_reference import facts_of
@@ -38,14 +39,14 @@ class VllmLearnedCache(VllmReferenceCache):
         config: An engine with vLLM's semantics; its host's policy is not looked at.
         costs: The cost model.
         rules: The rule.
-        hints: What clients told.
+        hints: What clients told; ``None`` = what the trace says of it.
     """
 
     def __init__(
         self, trace: Trace, config: CacheConfig, costs: CostProfile, rules: HazardRules, hints: Hints | None = None
     ) -> None:
         super().__init__(trace, replace(config, host_policy=_LRU), costs)
-        self._facts = facts_of(trace, hints or Hints())
+        self._facts = facts_of(trace, hints or hints_of(trace) or Hints())
         self._start_ns: dict[int, int] = {}
         unit = config.chunk_blocks
         past: RunHistory[int] = RunHistory(unit * trace.block_tokens, max(1, trace.n_blocks))
@@ -80,7 +81,7 @@ def learned_vllm_decisions(
         config: The engine.
         costs: The cost model.
         rules: The rule; no chunk counts as a copy here.
-        hints: What clients told.
+        hints: What clients told; ``None`` = what the trace says of it.
     """
     trace = without_partial_blocks(trace)
     cache = VllmLearnedCache(trace, config, costs, rules, hints)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from autotune.core.errors import TraceError
 from autotune.core.trace import UNKNOWN, IntColumn, Trace, TraceProvenance, dense_ids
+from autotune.core.trace_hints import NO_HINTS, RequestHints, TraceHints
 from autotune.traces.fields import Fault, Malformed
 from autotune.traces.ticks import resolution
 
@@ -31,6 +32,7 @@ class Columns:
         self._input_tokens, self._output_tokens = array("i"), array("i")
         self._session, self._stop_reason = array("i"), array("i")
         self._stop_reasons: dict[str, int] = {}
+        self._hints: list[RequestHints] = []  # those of all requests up to the last one that has any
 
     def add(
         self,
@@ -41,6 +43,7 @@ class Columns:
         *,
         session: int = UNKNOWN,
         stop_reason: str = "",
+        hints: RequestHints = NO_HINTS,
     ) -> None:
         """Take one request; either all of it or, when malformed, nothing.
 
@@ -51,6 +54,7 @@ class Columns:
             block_ids: int64 ids in prefix order.
             session: Conversation number.
             stop_reason: Why the generation ended; empty where the format does not say.
+            hints: What the client told.
 
         Raises:
             Malformed: it arrives before its predecessor in a format that must be sorted.
@@ -61,6 +65,8 @@ class Columns:
         before = len(self._block_ids)
         self._block_ids.extend(block_ids)
         self._counts.append(len(self._block_ids) - before)
+        if hints != NO_HINTS:
+            self._hints += [NO_HINTS] * (len(self._time) - len(self._hints)) + [hints]
         self._time.append(time)
         self._input_tokens.append(input_tokens)
         self._output_tokens.append(output_tokens)
@@ -114,7 +120,14 @@ class Columns:
             provenance=provenance,
             tick_s=resolution(time) / self._units_per_s if tick_s is None else tick_s,
             stop_reasons=tuple(self._stop_reasons),
+            hints=self._trace_hints(order),
         )
+
+    def _trace_hints(self, order: npt.NDArray[np.intp]) -> TraceHints | None:
+        if not self._hints:
+            return None
+        rows = self._hints + [NO_HINTS] * (len(self._time) - len(self._hints))
+        return TraceHints.of(rows)[order]
 
 
 def offsets(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from autotune.core.errors import TraceError
 from autotune.core.trace import UNKNOWN, IntColumn, Trace, TraceProvenance
+from autotune.core.trace_hints import TraceHints
 from autotune.traces.coarsen import coarsen
 from autotune.traces.columns import first_appearance, offsets, run_positions
 from autotune.traces.options import number_text, seconds, whole
@@ -97,6 +98,7 @@ def _joined(placed: Sequence[_Placed], provenance: TraceProvenance) -> Trace:
     starts = offsets(counts)[:-1]
     block_ids, n_blocks = first_appearance(block_ids[run_positions(starts[order], counts[order])], int(footprints[-1]))
     names = tuple(dict.fromkeys(name for trace in traces for name in trace.stop_reasons))
+    hints = TraceHints.joined([(trace.hints, trace.n_requests) for trace in traces])
     return Trace(
         arrival_s=arrival_s[order] - arrival_s[order[0]],
         input_tokens=np.concatenate([trace.input_tokens for trace in traces])[order],
@@ -110,6 +112,7 @@ def _joined(placed: Sequence[_Placed], provenance: TraceProvenance) -> Trace:
         provenance=provenance,
         tick_s=max(trace.tick_s for trace in traces),
         stop_reasons=names,
+        hints=None if hints is None else hints[order],
     )
 
 

@@ -4,7 +4,8 @@ JSON lines with ``timestamp`` (ms), ``input_length``, ``output_length`` (tokens)
 512 tokens, the last one possibly partial, so there are ``ceil(input_length / 512)`` of them. An id stands for the block
 and its whole prefix, and the ids of all files given are one namespace.
 
-Rows must be in order of time: a row that goes back is malformed, also at the border of two files.
+Rows must be in order of time: a row that goes back is malformed, also at the border of two files. Beside the published
+fields a row may have the hints that clients give, in an object ``kv_autotune``.
 
 Source: kvcache-ai/Mooncake, FAST25-release/README.md; Qin et al., "Mooncake", FAST 2025, section 4.1.
 """
@@ -14,6 +15,7 @@ from __future__ import annotations
 from autotune.core.trace import Trace
 from autotune.traces.columns import Columns
 from autotune.traces.fields import MAX_TIME_S, Fault, Malformed, Row, integer, integers, number
+from autotune.traces.hint_fields import hints_in
 from autotune.traces.intake import Intake
 from autotune.traces.options import reader, whole
 
@@ -50,4 +52,5 @@ def _add(columns: Columns, row: Row, block_tokens: int) -> None:
     if len(block_ids) != expected:
         rule = f"hash_ids must hold ceil({input_tokens} / {block_tokens}) = {expected} ids"
         raise Malformed(Fault.WRONG_BLOCK_COUNT, rule, f"{len(block_ids)} ids")
-    columns.add(round(time_ms * _US_PER_MS), input_tokens, integer(row, "output_length"), block_ids)
+    time_us, output_tokens = round(time_ms * _US_PER_MS), integer(row, "output_length")
+    columns.add(time_us, input_tokens, output_tokens, block_ids, hints=hints_in(row))

@@ -1,8 +1,9 @@
 """Format ``recording``: this project's own traces, as Parquet.
 
 A row is a request: ``arrival_s``, ``input_tokens``, ``output_tokens``, ``session``, ``stop_reason`` and the list
-``block_ids``. All else of a ``Trace`` is in the schema's metadata (see ``recording_header``), so that what is read
-equals what was written, provenance included. There is no text of prompts in it.
+``block_ids``; where clients gave hints, also ``session_end``, ``expected_idle_s`` and ``priority``, -1 = unknown. All
+else of a ``Trace`` is in the schema's metadata (see ``recording_header``), so that what is read equals what was
+written, provenance included. There is no text of prompts in it.
 
 A folder is read as one stream: its ``*.parquet`` segments in order of name, which share one namespace of ids and one
 start of time. The folder that a sidecar keeps, of segments named ``epoch-…``, is read by ``rolling.folder``.
@@ -24,6 +25,7 @@ import pyarrow.parquet as pq
 from autotune.core.errors import TraceError
 from autotune.core.files import replaced_atomically
 from autotune.core.trace import Trace, TraceProvenance
+from autotune.core.trace_hints import TraceHints
 from autotune.traces import files
 from autotune.traces.columns import offsets
 from autotune.traces.fields import Fault, Malformed
@@ -43,6 +45,14 @@ SCHEMA = pa.schema(
         pa.field("block_ids", pa.large_list(pa.field("item", pa.int32(), nullable=False)), nullable=False),
     ]
 )
+_HINTS = pa.schema(
+    [
+        pa.field("session_end", pa.int32(), nullable=False),
+        pa.field("expected_idle_s", pa.float64(), nullable=False),
+        pa.field("priority", pa.int32(), nullable=False),
+    ]
+)
+HINTED_SCHEMA = pa.schema([*SCHEMA, *_HINTS])
 _SCALARS = ("arrival_s", "input_tokens", "output_tokens", "session", "stop_reason")
 
 
@@ -60,8 +70,9 @@ def write_recording(trace: Trace, path: str | Path) -> None:
     """
     columns = [pa.array(getattr(trace, name)) for name in _SCALARS]
     blocks = pa.LargeListArray.from_arrays(trace.block_offsets, trace.block_ids, type=SCHEMA.field("block_ids").type)
-    schema = SCHEMA.with_metadata({HEADER_KEY: dump_header(trace)})
-    table = pa.Table.from_arrays([*columns, blocks], schema=schema)
+    hints = [] if trace.hints is None else [pa.array(getattr(trace.hints, name)) for name in _HINTS.names]
+    schema = (HINTED_SCHEMA if hints else SCHEMA).with_metadata({HEADER_KEY: dump_header(trace)})
+    table = pa.Table.from_arrays([*columns, blocks, *hints], schema=schema)
     try:
         with replaced_atomically(Path(path).expanduser()) as file:
             pq.write_table(table, file, compression="zstd")
@@ -107,7 +118,7 @@ def _segment(file: Path) -> Trace:
         # Opened here, because pyarrow would take a name that holds a scheme for a remote file.
         with file.open("rb") as stream:
             table = pq.ParquetFile(stream).read(use_threads=False)
-        if table.schema.remove_metadata() != SCHEMA:
+        if table.schema.remove_metadata() not in (SCHEMA, HINTED_SCHEMA):
             raise Malformed(
                 Fault.WRONG_TYPE, "the columns must be those of this version", ", ".join(table.column_names)
             )
@@ -136,7 +147,14 @@ def _trace(table: Any, header: Header) -> Trace:
         provenance=header.provenance,
         tick_s=header.tick_s,
         stop_reasons=header.stop_reasons,
+        hints=_hints(table),
     )
+
+
+def _hints(table: Any) -> TraceHints | None:
+    if _HINTS.names[0] not in table.column_names:
+        return None
+    return TraceHints(**{name: np.array(table.column(name).to_numpy()) for name in _HINTS.names})
 
 
 def _check(trace: Trace) -> None:
@@ -153,6 +171,7 @@ def _check(trace: Trace) -> None:
         ("stop_reason must be -1 or have a name", _all_within(trace.stop_reason, -1, len(trace.stop_reasons))),
         ("block_ids must be below the footprint", _all_within(trace.block_ids, 0, trace.n_blocks)),
         ("a trace of arrivals only must have no block_ids", trace.has_blocks or trace.n_accesses == 0),
+        *((rule, False) for rule in (trace.hints.faults if trace.hints is not None else ())),
     )
     for rule, holds in rules:
         if not holds:
@@ -180,6 +199,7 @@ def _joined(found: Sequence[Path], segments: Sequence[Trace]) -> Trace:
         block_offsets=offsets(np.concatenate([np.diff(each.block_offsets) for each in segments])),
         n_blocks=max(each.n_blocks for each in segments),
         tick_s=max(each.tick_s for each in segments),
+        hints=TraceHints.joined([(each.hints, each.n_requests) for each in segments]),
         provenance=_joint_provenance(found, [each.provenance for each in segments]),
     )
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.core.trace import Trace
+from autotune.core.trace_hints import TraceHints
 from autotune.traces.chains import chain_violations
 
 _HOT_FRAC = 0.01
@@ -22,6 +23,25 @@ class ReuseGaps:
     p50_s: float
     p90_s: float
     p99_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class HintStats:
+    """Which hints of clients a trace has.
+
+    Attributes:
+        session_end_told: Requests of which is known whether their session ends with them.
+        session_ends: Those with which it does.
+        expected_idle_told: Requests of which is known when the client expects to come back.
+        expected_idle_p50_s: Median of that, in seconds; None where nobody told.
+        priority_told: Requests with a priority.
+    """
+
+    session_end_told: int
+    session_ends: int
+    expected_idle_told: int
+    expected_idle_p50_s: float | None
+    priority_told: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +65,7 @@ class TraceStats:
         reuse_gap: How long blocks wait for their next access; None without reuse.
         hottest_reuse_frac: Share of all reuse that falls on the most reused 1 % of blocks; None without reuse.
         chain_violations: Accesses whose predecessor differs from that of the block's first access.
+        hints: Hints of clients; None where the trace has none.
     """
 
     requests: int
@@ -63,6 +84,7 @@ class TraceStats:
     reuse_gap: ReuseGaps | None
     hottest_reuse_frac: float | None
     chain_violations: int
+    hints: HintStats | None = None
 
 
 def describe(trace: Trace) -> TraceStats:
@@ -86,6 +108,18 @@ def describe(trace: Trace) -> TraceStats:
         reuse_gap=_quantiles(reuse_gaps_s(trace)),
         hottest_reuse_frac=_hottest_reuse_frac(counts[counts > 0] - 1),
         chain_violations=chain_violations(trace),
+        hints=None if trace.hints is None else _hint_stats(trace.hints),
+    )
+
+
+def _hint_stats(hints: TraceHints) -> HintStats:
+    idle_s = hints.expected_idle_s[hints.expected_idle_s >= 0.0]
+    return HintStats(
+        session_end_told=int(np.count_nonzero(hints.session_end >= 0)),
+        session_ends=int(np.count_nonzero(hints.session_end == 1)),
+        expected_idle_told=len(idle_s),
+        expected_idle_p50_s=float(np.median(idle_s)) if len(idle_s) else None,
+        priority_told=int(np.count_nonzero(hints.priority >= 0)),
     )
 
 

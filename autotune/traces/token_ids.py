@@ -3,7 +3,7 @@
 JSON lines with ``arrival_time_ns``, ``input_tok_ids`` (the prompt) and ``output_toks`` (number of generated tokens).
 Blocks are full blocks of ``block_tokens`` tokens; their identity is ``chain_hash`` over the ids as little-endian int64.
 All files given are one namespace. Requests are sorted by time (``sorted_by = time`` in the provenance where the files
-were not).
+were not). A row may have the hints that clients give, in an object ``kv_autotune``.
 
 Source: casys-kaist/LLMServingSim, workloads/ and README.md.
 """
@@ -20,6 +20,7 @@ from autotune.core.units import NS_PER_S
 from autotune.traces.columns import Columns
 from autotune.traces.fields import MAX_TIME_S, Row, integer, integers
 from autotune.traces.hashing import BlockNumbers
+from autotune.traces.hint_fields import hints_in
 from autotune.traces.intake import Intake
 from autotune.traces.options import reader, whole
 
@@ -51,7 +52,8 @@ def _add(columns: Columns, row: Row, numbers: BlockNumbers, block_tokens: int) -
     time_ns = integer(row, "arrival_time_ns", high=int(MAX_TIME_S) * NS_PER_S)
     tokens = integers(row, "input_tok_ids")
     output_tokens = integer(row, "output_toks")
-    columns.add(time_ns, len(tokens), output_tokens, numbers.of(_full_blocks(tokens, block_tokens)))
+    blocks = numbers.of(_full_blocks(tokens, block_tokens))
+    columns.add(time_ns, len(tokens), output_tokens, blocks, hints=hints_in(row))
 
 
 def _full_blocks(tokens: array[int], block_tokens: int) -> Iterator[bytes]:

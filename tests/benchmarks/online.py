@@ -83,9 +83,9 @@ def main() -> None:
     for part in parts:
         text = online_speed.report() if part == "speed" else online_tables.report(part, journal)
         print(f"{text}\n")
-    stale = sum(one.code != code_hash() for one in journal.runs)
+    stale = sum(one.code != code_hash() for one in journal.records)
     if stale:
-        print(f"{stale} of {len(journal.runs)} runs are of another version of the code", file=sys.stderr)
+        print(f"{stale} of {len(journal.records)} runs are of another version of the code", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,8 @@ from online_runs import EXCLUSIVE, IN_MODE, LAZY
 from peers_policies import LRU
 from tables import table
 
+from autotune.online.guard import Arm
+
 _AIM_FRACS = (0.0025, 0.005, 0.01, 0.02)
 AIMS: dict[tuple[str, str], tuple[float | None, ...]] = {
     ("conversation", "instant"): (33.0, 36.0, 28.0, 33.0),
@@ -88,7 +90,7 @@ _HEADS = (
     "of it by learning",
     "LRU in the mode",
     "written, % of LRU's",
-    "LRU / in mode / learned, % of requests",
+    "LRU / learned, % of requests",
     "total cost against LRU, worst seed",
 )
 
@@ -97,8 +99,8 @@ def _line(journal: Journal, place: Place, runs: list[Run]) -> list[str]:
     lru = [journal[run.cell, LRU] for run in runs]
     in_mode = [(run.cell, IN_MODE[run.name]) for run in runs]
     shadows = zip(runs, lru, strict=True)
-    by_mode = [points(journal, run.cell, own.cost_s, run.staged_cost_s) for run, own in shadows]
-    by_learning = [points(journal, run.cell, run.staged_cost_s, run.cost_s) for run in runs]
+    by_mode = [points(journal, run.cell, own.cost_s, run.joint_cost_s) for run, own in shadows]
+    by_learning = [points(journal, run.cell, run.joint_cost_s, run.cost_s) for run in runs]
     written = [100.0 * run.whole_stored_bytes / own.whole_stored_bytes for run, own in zip(runs, lru, strict=True)]
     worst = max(run.whole_cost_s / own.whole_cost_s - 1.0 for run, own in zip(runs, lru, strict=True))
     return [
@@ -111,6 +113,6 @@ def _line(journal: Journal, place: Place, runs: list[Run]) -> list[str]:
         spread(by_learning),
         spread(gaps_closed(journal, [journal[key] for key in in_mode if key in journal])),
         spread(written, 0),
-        " / ".join(f"{100 * mean(run.arm_frac[arm] for run in runs):.0f}" for arm in range(3)),
+        " / ".join(f"{100 * mean(run.arm_frac[arm] for run in runs):.0f}" for arm in Arm),
         f"{100 * worst:+.2f} %",
     ]

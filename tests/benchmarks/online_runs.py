@@ -128,12 +128,12 @@ def _online(task: OnlineTask, name: str) -> Run:
 
 def with_loop(run: Run, result: OnlineResult) -> Run:
     """A run with what the loop did."""
-    shadow, plain = (Run.of(run.cell, "", cache) for cache in (result.learned, result.plain))
+    shadow, lru = (Run.of(run.cell, "", cache) for cache in (result.learned, result.lru))
     waits = [one.reason for one in result.happenings if one.kind == "waits"]
     return replace(
         run,
-        staged_cost_s=Run.of(run.cell, "", result.staged).cost_s,
-        learned_frac=1.0 - shadow.whole_cost_s / max(plain.whole_cost_s, 1e-9),
+        joint_cost_s=lru.cost_s,
+        learned_frac=1.0 - shadow.whole_cost_s / max(lru.whole_cost_s, 1e-9),
         arm_frac=result.arm_frac,
         fits=len(result.fits),
         why=waits[-1] if waits else "",

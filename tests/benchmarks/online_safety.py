@@ -46,8 +46,8 @@ def report(journal: Journal) -> str:
 def _compared(journal: Journal, run: Run) -> _Compared | None:
     if any((run.cell, name) not in journal for name in (LRU, LRU_LAZY)):
         return None
-    lru, staged = journal[run.cell, LRU].whole_cost_s, journal[run.cell, LRU_LAZY].whole_cost_s
-    return _Compared(run, run.whole_cost_s / lru - 1.0, (run.whole_cost_s - staged) / lru)
+    lru_s, lazy_s = journal[run.cell, LRU].whole_cost_s, journal[run.cell, LRU_LAZY].whole_cost_s
+    return _Compared(run, run.whole_cost_s / lru_s - 1.0, (run.whole_cost_s - lazy_s) / lru_s)
 
 
 _HEADS = (

@@ -83,7 +83,7 @@ def _lost(journal: Journal, trace: str, name: str) -> list[float]:
 
 
 def _whole(journal: Journal, trace: str) -> str:
-    cells = {run.cell for run in journal.runs if run.cell.trace == trace and run.name in map(without_name, GROUPS)}
+    cells = {run.cell for run in journal.records if run.cell.trace == trace and run.name in map(without_name, GROUPS)}
     return spread(gaps_closed(journal, journal.named(LAZY, cells)))
 
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import os
-import sys
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from journal import Records
 
 import autotune
 import autotune_policies
@@ -89,10 +88,15 @@ class Figures:
         return self.cell, self.policy
 
 
+def first_counted(cache: CacheResult) -> int:
+    """The first request after a fifth of the time."""
+    trace = cache.trace
+    return trace.first_request_at(trace.arrival_s[0] + WARM_UP_FRAC * trace.span_s)
+
+
 def figures_of(cell: Cell, policy: str, found: str, cache: CacheResult, took_s: float) -> Figures:
     """The figures of a simulation."""
-    trace = cache.trace
-    start = trace.first_request_at(trace.arrival_s[0] + WARM_UP_FRAC * trace.span_s)
+    start = first_counted(cache)
     totals = cache.totals(start)
     return Figures(
         cell=cell,
@@ -120,54 +124,29 @@ def _window_costs(cache: CacheResult, start: int) -> tuple[float, ...]:
     return tuple(np.bincount(window, cache.cost_s()[start:], N_WINDOWS).tolist())
 
 
-class Results:
-    """Results in a file of JSON lines, one appended as soon as it is there, so that a run can go on where it stopped.
+class Results(Records[Figures]):
+    """Results in a file of JSON lines.
 
     Args:
         path: The file; it need not exist.
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._by_key = {one.key: one for one in _read(path)}
-
-    def __contains__(self, key: tuple[Cell, str]) -> bool:
-        return key in self._by_key
+        super().__init__(path, _figures)
 
     @property
     def cells(self) -> set[Cell]:
         """Cells of which there is a result."""
-        return {cell for cell, _ in self._by_key}
-
-    def add(self, figures: Figures) -> None:
-        """Append one result."""
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        with self._path.open("a+b") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - 1))
-            start = b"" if file.read() in (b"", b"\n") else b"\n"  # an interruption may have cut the last line off
-            file.write(start + json.dumps(asdict(figures)).encode() + b"\n")
-        self._by_key[figures.key] = figures
+        return {one.cell for one in self.records}
 
     def of(self, cells: Iterable[Cell], policies: Iterable[str]) -> list[Figures]:
         """The results there are for these cells and policies, cell by cell."""
         names = list(policies)
-        return [self._by_key[cell, name] for cell in cells for name in names if (cell, name) in self._by_key]
+        return [self[cell, name] for cell in cells for name in names if (cell, name) in self]
 
 
-def _read(path: Path) -> list[Figures]:
-    """Results of a file; of several for one cell and policy the last counts. Lines that were cut off are left out."""
-    if not path.is_file():
-        return []
-    found = []
-    for line in path.read_text("utf-8").splitlines():
-        try:
-            row = json.loads(line)
-        except json.JSONDecodeError:
-            print(f"{path}: a line that an interruption cut off is left out", file=sys.stderr)
-            continue
-        row["cell"], row["window_cost_s"] = Cell(**row["cell"]), tuple(row["window_cost_s"])
-        found.append(Figures(**row))
-    return found
+def _figures(row: dict[str, Any]) -> Figures:
+    return Figures(**row | {"cell": Cell(**row["cell"]), "window_cost_s": tuple(row["window_cost_s"])})
 
 
 @cache

@@ -30,7 +30,7 @@ CELL = Cell("synthetic", "two", 0.01, "instant", 0)
 
 
 def _run(name: str, cost_s: float, **changes: object) -> Run:
-    plain = Run(CELL, name, cost_s, cost_s, 100, 100, 10.0, 0, 0.0, staged_cost_s=cost_s)
+    plain = Run(CELL, name, cost_s, cost_s, 100, 100, 10.0, 0, 0.0, joint_cost_s=cost_s)
     return replace(plain, **changes)  # type: ignore[arg-type]
 
 
@@ -54,7 +54,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Journal:
 
 def test_mode_and_learning_add_up_to_the_gap_closed(tmp_path: Path) -> None:
     """From 900 s over 880 s to 840 s with a bound of 800 s: 20 points by the mode, 40 by learning, 60 in all."""
-    learned = _run(LAZY, 840.0, staged_cost_s=880.0, whole_stored_bytes=50)
+    learned = _run(LAZY, 840.0, joint_cost_s=880.0, whole_stored_bytes=50)
     journal = _journal(tmp_path, _run(LRU, 900.0), _run(BOUND, 800.0), _run(LRU_LAZY, 880.0), learned)
     text = online_aims.report(journal)
     assert "| 60.0       | 20.0              | 40.0" in text
@@ -82,9 +82,18 @@ def test_the_journal_gives_back_what_it_got(tmp_path: Path) -> None:
     one = _run(CALIBRATION, 1.0, truths=(Truth("near", 5, 0.1, 0.05),))
     journal = _journal(tmp_path, _run(LRU, 2.0), one)
     path = tmp_path / "online.jsonl"
-    assert Journal(path).runs == journal.runs
+    assert Journal(path).records == journal.records
     path.write_text(path.read_text()[:-30])
-    assert Journal(path).runs == [_run(LRU, 2.0)]
+    assert Journal(path).records == [_run(LRU, 2.0)]
+
+
+def test_lines_of_another_version_are_passed_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A journal whose runs have other fields counts as empty, and a line says so."""
+    path = tmp_path / "online.jsonl"
+    _journal(tmp_path, _run(LRU, 2.0), _run(LAZY, 1.0))
+    path.write_text(path.read_text().replace("joint_cost_s", "staged_cost_s", 1))
+    assert [one.name for one in Journal(path).records] == [LAZY]
+    assert "1 lines with other fields, of another version, are left out" in capsys.readouterr().err
 
 
 def test_work_goes_on_where_it_stopped(tmp_path: Path) -> None:
@@ -95,7 +104,7 @@ def test_work_goes_on_where_it_stopped(tmp_path: Path) -> None:
     for job in todo:
         journal.add(replace(_run(job.name, 1.0), cell=job.cell))
     online.work(["safety"], ["loops"], 1, journal)
-    assert len(journal.runs) == len(todo)
+    assert len(journal.records) == len(todo)
 
 
 def test_every_table_has_the_sample(ran: Journal) -> None:

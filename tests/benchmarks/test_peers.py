@@ -16,6 +16,7 @@ from peers_tables import report, rows_of
 from peers_traces import opened, seeded_traces
 
 from autotune.core.types import StoreMode
+from autotune.sim.joint_lru import simulate_joint_lru
 from autotune.traces.adversarial import KINDS
 
 CELL = Cell("loops", "two", 0.02, "instant", 0)
@@ -168,14 +169,13 @@ def test_seeds_spread_arrivals_within_a_tick() -> None:
 
 
 def test_learned_once_is_lru_until_it_has_learned() -> None:
-    """Up to the fit every request is served as under LRU in the same mode; the fit sees nothing later."""
+    """Up to the fit every request is served as under one LRU over both tiers; the fit sees nothing later."""
     task = Task(replace(CELL, trace="stopping_reuse"), trials=2)
     until_s = 0.2 * task.trace.span_s
     cache, words = peers_learned.learned_once(task.trace, task.engine, task.costs, StoreMode.LAZY, 0, until_s)
-    lazy = _chosen("LRU, lazy stores")[0].run(task)
-    assert lazy is not None
+    lru = simulate_joint_lru(task.trace, replace(task.engine, store_mode=StoreMode.LAZY), task.costs)
     start = task.trace.first_request_at(until_s)
-    assert np.array_equal(cache.hit_blocks()[:start], lazy[0].hit_blocks()[:start])
+    assert np.array_equal(cache.hit_blocks()[:start], lru.hit_blocks()[:start])
     assert "rows" in words
 
 

@@ -52,6 +52,7 @@ def test_json_has_the_whole_diagnosis() -> None:
     found: dict[str, Any] = json.loads(result.output)
     assert found["tuning_possible"] is True
     diagnosis = found["diagnosis"]
+    assert diagnosis["machine"] is None  # a saved page may be of any machine
     assert diagnosis["worth"]["verdict"] == "may_pay"
     assert diagnosis["figures"]["computed_tokens"] == 4032.0
     assert "prefix_hit_tokens" in diagnosis["found"]
@@ -132,4 +133,5 @@ def test_a_url_is_asked_twice() -> None:
     found: dict[str, Any] = json.loads(result.output)
     assert found["diagnosis"]["basis"] == "interval"
     assert found["diagnosis"]["version"] == "0.32.0"
+    assert found["diagnosis"]["machine"]["memory_bytes"] > 0  # the engine is on this machine, so it is looked at
     assert asked == ["/metrics", "/version", "/metrics"]

@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 from autotune.cli.app import app
 from autotune.core.policy import LruDocument, PolicyDocument, Prices, explain
 from autotune.export import save
-from autotune.testing.documents import example_document, example_learned_document
+from autotune.testing.documents import example_document, example_learned_document, example_priced_document
 
 BLOCK = ("--depth-tokens", "4096", "--frequency", "2", "--age-s", "60")
 
@@ -190,6 +190,30 @@ def test_learned_policy_is_explained_in_one_line(tmp_path: Path) -> None:
     assert rows["stop_code × gap_s"] == ["+0.75"]
     assert rows["score"] == ["+1.25", "+1.25"]
     assert rows["who leaves first"] == ["saves least", "saves least"]
+
+
+def test_prices_of_ranks_are_shown_and_decide(tmp_path: Path) -> None:
+    """Rank and price of each tier stand in one line, in the table, in the reason, in the object and in the picture."""
+    policy = written(example_priced_document(), tmp_path)
+    result = run(policy, *LEARNED, "--plot", tmp_path / "block.svg")
+    assert result.exit_code == 0, result.stderr
+    line = next(line for line in result.stdout.splitlines() if "near score" in line)
+    assert line.startswith("KEEP: near score")
+    assert line.endswith("prices device 400 µs saved per s, host 200 µs saved per s")
+    assert cells(result)["price of its room"] == ["400 µs saved per s", "200 µs saved per s"]
+    assert "value less price" not in result.stdout
+    assert "KEEP: on the device it ranks at least as high as the next to leave." in result.stdout
+    assert "price 400" in (tmp_path / "block.svg").read_text("utf-8")
+    ranks = run_json(policy, *LEARNED)["learned"]["ranks"]
+    assert [rank["price_s_per_s"] for rank in ranks] == [4e-4, 2e-4]
+
+
+def test_reason_names_both_tiers_where_a_block_goes(tmp_path: Path) -> None:
+    """An old block ranks below both prices, and the reason says so of both tiers."""
+    old = [*LEARNED[:5], "4000", *LEARNED[6:]]
+    words = " ".join(run(written(example_priced_document(), tmp_path), *old).stdout.split())
+    low = "it ranks below the next to leave"
+    assert f"EVICT: on the device {low}, on the host {low}." in words
 
 
 def test_learned_object_has_the_parts(tmp_path: Path) -> None:

@@ -46,7 +46,10 @@ def test_json_tells_the_gains_apart(written: tuple[Path, dict[str, Any]]) -> Non
     assert payload["policy"] == "online"
     assert online["gain"]["mode_frac"] + online["gain"]["learning_frac"] == pytest.approx(online["gain"]["total_frac"])
     assert sum(online["arm_frac"].values()) == pytest.approx(1.0)
-    assert online["shadows"].keys() == {"stock", "staged", "learned"}
+    assert online["arm_frac"].keys() == online["shadows"].keys() == {"lru", "learned"}
+    lru_s = [online[name]["cost_s"] for name in ("stock", "staged", "joint")]
+    assert min(lru_s) > payload["cost_s"]
+    assert online["gain"]["mode_frac"] == pytest.approx(1.0 - lru_s[2] / lru_s[0])
     assert online["stock"]["cost_s"] > payload["cost_s"]
     assert online["fits"]
     assert all(fit["seconds"] > 0.0 and fit["rows"] > 0 for fit in online["fits"])
@@ -73,13 +76,15 @@ def test_the_policy_that_it_writes_can_be_used(written: tuple[Path, dict[str, An
 
 
 def test_the_table_says_what_happened(recording: str) -> None:
-    """The three ways to run, the gains apart, fits, speed and memory, and the timeline."""
+    """Every LRU beside the run, the gains apart, fits, speed and memory, and the timeline."""
     result = run("simulate", "--trace", recording, "--policy", "online", *SIZES)
     assert result.exit_code == 0, result.output
     for words in (
         "LRU, eager stores (stock)",
         "LRU, lazy stores (staged)",
+        "one LRU over both tiers (joint)",
         "online (live)",
+        "its shadow: lru",
         "its shadow: learned",
         "by the store mode",
         "by what was learned",

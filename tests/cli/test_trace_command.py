@@ -53,6 +53,18 @@ def test_info_json_has_the_known_counts() -> None:
     assert info["footprint_bytes"] is None
 
 
+def test_info_says_what_clients_told(tmp_path: Path) -> None:
+    """A trace with hints names how many requests have each; the object of one without has null."""
+    told = {"kv_autotune": {"session_end": True, "expected_idle_s": 2.5}}
+    path = tmp_path / "t.jsonl"
+    path.write_text(json.dumps(ROW | told) + "\n" + json.dumps(ROW | {"timestamp": 1}), "utf-8")
+    text = " ".join(run("info", f"mooncake:{path}").stdout.split())
+    assert "told of 1 requests, 1 end one" in text
+    assert "told of 1 requests, median 2.5 s" in text
+    assert run_json("info", f"mooncake:{path}")["hints"]["expected_idle_told"] == 1
+    assert run_json("info", "sample:synthetic")["hints"] is None
+
+
 def test_info_json_is_sorted_and_repeatable() -> None:
     """The same trace gives the same bytes, keys in order of name."""
     first = run("info", "sample:synthetic", "--json").stdout

@@ -6,7 +6,8 @@ from hypothesis import HealthCheck, given, settings
 
 from autotune.core.policy import PolicyDocument, Streaming
 from autotune.export import Change, diff
-from autotune.testing.documents import example_document, policy_documents
+from autotune.export.diff import summary
+from autotune.testing.documents import example_document, example_learned_document, policy_documents
 
 DOCUMENT = example_document()
 
@@ -29,6 +30,19 @@ def test_new_section_is_listed_value_by_value() -> None:
         Change("streaming.prefetch_depth", None, 1),
         Change("streaming.placement", None, "even"),
     ]
+
+
+def test_tables_of_a_learned_rule_are_one_line_of_a_summary() -> None:
+    """Knobs are told value by value, and what a model consists of by how many values differ."""
+    before = example_learned_document()
+    section = before.class_hazard
+    halved = tuple(tuple(0.5 * hazard for hazard in row) for row in section.hazard_per_s)
+    changed = section.model_copy(update={"rerank_s": 7.0, "hazard_per_s": halved})
+    changes = diff(before, before.model_copy(update={"class_hazard": changed}))
+    first, last = summary(changes)
+    assert first.startswith("class_hazard.rerank_s: ") and first.endswith(" -> 7.0")
+    assert last == f"class_hazard: {len(changes) - 1} values of the model's tables"
+    assert summary([]) == []
 
 
 def test_list_entries_are_numbered() -> None:

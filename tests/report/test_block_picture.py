@@ -43,16 +43,33 @@ def texts(picture: ElementTree.Element) -> list[str]:
 
 def test_picture_shows_parts_and_curve() -> None:
     """One bar for the average block and one per table with its figure, and sixteen curves, one of them this block's."""
-    picture = drawn(parts())
+    told = parts()
+    picture = drawn(told)
     words = texts(picture)
     assert {"A block", "KEEP: because.", "average block", "gap_s", "stop_code × gap_s", "depth_tokens"} <= set(words)
     assert {"−1.00", "+1.00", "+0.75", "+0.50", "20 s"} <= set(words)
     bars = [node for node in picture.iter(f"{SVG}rect") if node.get("class") in ("up", "down", "base")]
-    assert len(bars) == 4
+    assert len(bars) == 4 + len(told.ranks)
     widths = [float(bar.get("width", "0")) for bar in bars]
     assert widths[2] == pytest.approx(0.75 * widths[1], abs=0.02)
     curves = [node.get("class") for node in picture.iter(f"{SVG}polyline")]
     assert (curves.count("curve"), curves.count("other")) == (1, 15)
+
+
+def test_ranks_stand_beside_their_prices() -> None:
+    """One bar per tier, blue where it reaches the line of its price, with both figures in words."""
+    device, host = parts().ranks
+    ranks = (
+        replace(device, saved_s_per_s=1e-3, price_s_per_s=2e-3),
+        replace(host, saved_s_per_s=1e-3, price_s_per_s=1e-4),
+    )
+    picture = drawn(replace(parts(), ranks=ranks))
+    assert {"1000, price 2000", "1000, price 100"} <= set(texts(picture))
+    bars = [node for node in picture.iter(f"{SVG}rect") if node.get("class") in ("up", "down")][-2:]
+    assert [bar.get("class") for bar in bars] == ["down", "up"]
+    marks = [float(node.get("x1", "0")) for node in picture.iter(f"{SVG}line") if node.get("class") == "mark"][-2:]
+    end = float(bars[0].get("x", "0")) + float(bars[0].get("width", "0"))
+    assert marks[1] < end < marks[0]
 
 
 def test_age_is_marked_where_it_stands() -> None:

@@ -13,13 +13,14 @@ from autotune.core.trace import Trace
 from autotune.core.types import EngineSemantics, StoreMode
 from autotune.costs.reuse import NotEnough
 from autotune.search.choice import Goal, Split, Verdict
-from autotune.search.learned import LearnedCandidate, better, choose_learned, learned_candidate
+from autotune.search.learned import LearnedCandidate, better, choose_learned, learned_candidate, report_of
 from autotune.search.learned_document import learned_section
 from autotune.search.problem import Problem
 from autotune.search.result import TuneResult
 from autotune.search.setting import LRU_SETTING, Setting
 from autotune.search.tune import load_objective
 from autotune.sim.config import CacheConfig
+from autotune.sim.joint_lru import simulate_joint_lru
 
 GOAL = Goal(load_objective("net_seconds"), (), 0.002)
 
@@ -109,6 +110,7 @@ def test_a_published_rule_keeps_its_promise(published: TuneResult, chat: Trace) 
     assert published.chosen == "learned"
     document = parse(Policy(published.document).to_yaml())
     assert isinstance(document, ClassHazardDocument)
+    assert document.class_hazard.prices is not None
     promise, rows = document.expectation, {row.name: row for row in published.rows}
     assert promise is not None
     assert (promise.cost_baseline_s, promise.cost_policy_s) == (rows["lru"].cost_s, rows["learned"].cost_s)
@@ -126,6 +128,16 @@ def test_mode_and_learning_are_told_apart(published: TuneResult) -> None:
     assert report.rows > 0
     assert [curve.policy for curve in published.curves[:3]] == ["lru", "learned", "clairvoyant"]
     assert published.verdict.startswith("The learned policy saves")
+
+
+def test_what_the_mode_gains_is_what_one_lru_over_both_tiers_gains(split: Split, found: LearnedCandidate) -> None:
+    """What remains is the model's alone: it is held beside the best LRU with the same stores."""
+    lru, whole = split.judge(LRU_SETTING).evaluation, split.whole
+    joint = simulate_joint_lru(whole.trace, found.judged.engine, whole.costs).totals(*split.held_out)
+    told = report_of(found, lru, None)
+    assert told.mode_gain_frac == pytest.approx(1.0 - joint.cost_s / lru.totals.cost_s)
+    learned_s = found.judged.evaluation.totals.cost_s
+    assert told.learning_gain_frac == pytest.approx((joint.cost_s - learned_s) / lru.totals.cost_s)
 
 
 def test_it_can_be_left_out(chat: Trace) -> None:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from autotune.core.errors import TraceError
 from autotune.core.trace import Trace, TraceProvenance
+from autotune.core.trace_hints import MAX_IDLE_S, RequestHints, TraceHints
 from autotune.traces.recording import write_recording
 
 TEXT = st.text(max_size=8)
@@ -50,7 +51,20 @@ def traces(draw: st.DrawFn) -> Trace:
         ),
         tick_s=draw(st.floats(0, 1e3)),
         stop_reasons=reasons,
+        hints=draw(st.none() | hints_of(n)),
     )
+
+
+@st.composite
+def hints_of(draw: st.DrawFn, n: int) -> TraceHints:
+    """Any valid hints of so many requests."""
+    hints = st.builds(
+        RequestHints,
+        session_end=st.integers(-1, 1),
+        expected_idle_s=st.just(-1.0) | st.floats(0.0, MAX_IDLE_S),
+        priority=st.integers(-1, 2**31 - 1),
+    )
+    return TraceHints.of(draw(st.lists(hints, min_size=n, max_size=n)))
 
 
 def assert_equal(one: Trace, other: Trace) -> None:
@@ -60,6 +74,10 @@ def assert_equal(one: Trace, other: Trace) -> None:
         if isinstance(before, np.ndarray):
             assert before.dtype == after.dtype, field.name
             assert before.tolist() == after.tolist(), field.name
+        elif isinstance(before, TraceHints):
+            for name in ("session_end", "expected_idle_s", "priority"):
+                assert getattr(before, name).dtype == getattr(after, name).dtype, name
+                assert getattr(before, name).tolist() == getattr(after, name).tolist(), name
         else:
             assert before == after, field.name
 

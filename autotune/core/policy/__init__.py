@@ -21,6 +21,7 @@ from autotune.core.policy.provenance import (
     TraceSource,
 )
 from autotune.core.policy.rank import RankKnobs, RankSection
+from autotune.core.policy.rank_prices import RankPrices
 from autotune.core.policy.reading import document_hash, load, parse
 from autotune.core.policy.specs import policy_spec
 from autotune.core.policy.tiers import Budgets, DeviceTier, StoredTier, Tiers
@@ -48,6 +49,7 @@ __all__ = [
     "RankDocument",
     "RankKnobs",
     "RankParts",
+    "RankPrices",
     "RankSection",
     "ReuseStep",
     "ScorePart",

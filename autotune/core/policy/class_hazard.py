@@ -12,6 +12,7 @@ from pydantic import AfterValidator, Field, model_validator
 from autotune.core.decide.features import MEANINGS
 from autotune.core.decide.reuse_layout import N_AGE_BINS, N_CLASSES, N_EDGES
 from autotune.core.policy.quantities import MAX_SECONDS, Tokens
+from autotune.core.policy.rank_prices import RankPrices
 from autotune.core.policy.reuse_tables import FeatureName, Horizon, Score, to_score, to_whole
 from autotune.core.reuse import ReuseModel
 from autotune.core.validation import BrokenRuleError, Strict
@@ -58,6 +59,11 @@ class ClassHazardSection(Strict):
     history_tokens: Tokens = Field(
         default=0,
         description="Tokens whose past is remembered after they have left, the newest; 0 = as many as the tiers hold.",
+    )
+    prices: RankPrices | None = Field(
+        default=None,
+        description="Ranks at which blocks left when the rule was in force; 'explain' compares with them. Absent = "
+        "not measured.",
     )
     features: tuple[FeatureName, ...] = Field(
         max_length=256, description="What was known about blocks when the model was fitted; no table uses more."
@@ -114,14 +120,16 @@ class ClassHazardSection(Strict):
         rerank_s: float,
         copy_factor: float = 1.0,
         history_tokens: int = 0,
+        prices: RankPrices | None = None,
     ) -> ClassHazardSection:
-        """The section for a model and its knobs."""
+        """The section for a model and its knobs, with prices if they were measured."""
         low, middle, high = model.near_cuts
         return cls(
             device_age_s=device_age_s,
             rerank_s=rerank_s,
             copy_factor=copy_factor,
             history_tokens=history_tokens,
+            prices=prices,
             features=model.features,
             near=Horizon.of(model.near),
             far=Horizon.of(model.far),

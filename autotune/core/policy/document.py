@@ -163,7 +163,17 @@ class ClassHazardDocument(PolicyDocument):
                 "kind 'class_hazard' governs the device, the host or both, and no other tier",
                 got=", ".join(tier.name.lower() for tier in learned) or "none of them",
             )
+        self._check_prices(learned)
         return self
+
+    def _check_prices(self, learned: list[Tier]) -> None:
+        prices = self.class_hazard.prices
+        priced = [] if prices is None else [tier for tier in Tier if prices.of(tier) is not None]
+        if priced and priced != learned:
+            raise BrokenRuleError(
+                "class_hazard.prices has a price for each tier that the rule governs, and for no other",
+                got=", ".join(tier.name.lower() for tier in priced),
+            )
 
 
 class Lease(Strict):

@@ -13,7 +13,7 @@ from autotune.core.decide.value import value_on_device_s as device_value_s
 from autotune.core.decide.value import value_on_host_s as host_value_s
 from autotune.core.errors import PolicyError
 from autotune.core.policy.document import ClassHazardDocument, PolicyDocument
-from autotune.core.policy.explain_learned import LearnedParts, learned_parts
+from autotune.core.policy.explain_learned import LearnedParts, decide_by_rank, learned_parts
 from autotune.core.policy.quantities import MAX_SECONDS, MAX_TOKENS
 from autotune.core.types import Decision, Tier
 from autotune.core.units import seconds_to_ns
@@ -59,7 +59,8 @@ class Explanation:
         value_host_s: V_H = P * max(0, r - l) - st; minus infinity where there is no host tier.
         device_price_s_per_byte: Seconds that a byte on the device is worth.
         host_price_s_per_byte: Seconds that a byte on the host is worth.
-        decision: KEEP, OFFLOAD or EVICT under these prices.
+        decision: KEEP, OFFLOAD or EVICT under these prices; of a learned policy, under those of its ranks if they were
+            measured.
         ranks: One entry per tier whose policy is lru or rank.
         break_even_tokens: Shortest run at this depth whose load is cheaper than its recompute; ``None`` if none is.
         assumptions: What the document does not say and was therefore assumed, in words.
@@ -111,7 +112,8 @@ def explain(
     load_s = transfer_s(size_bytes, costs.load_bytes_per_s, costs.load_latency_s)
     store_s = costs.store_exposed_frac * transfer_s(size_bytes, costs.store_bytes_per_s, costs.store_latency_s)
     told = {"depth_tokens": float(depth_tokens), "uses": frequency, **(features or {})}
-    learned = _learned(document, told, age_s, recompute_s, size_bytes, given=bool(features))
+    at_stake_s = _at_stake_s(costs, Tier.HOST, recompute_s, size_bytes)
+    learned = _learned(document, told, age_s, at_stake_s, size_tokens, given=bool(features))
     probability, device_price, host_price, assumptions = _beliefs(document, frequency, learned)
     value_device_s = device_value_s(probability, recompute_s)
     has_host = document.tiers.host is not None
@@ -126,7 +128,11 @@ def explain(
         value_host_s=value_host_s,
         device_price_s_per_byte=device_price,
         host_price_s_per_byte=host_price,
-        decision=_DECISIONS[decide(value_device_s, value_host_s, device_price, host_price, size_bytes)],
+        decision=(
+            decide_by_rank(learned, value_host_s)
+            if learned is not None and learned.is_priced
+            else _DECISIONS[decide(value_device_s, value_host_s, device_price, host_price, size_bytes)]
+        ),
         ranks=tuple(
             _rank_parts(document, costs, tier, frequency, age_s, recompute_s, size_bytes)
             for tier in Tier
@@ -142,24 +148,21 @@ def _learned(
     document: PolicyDocument,
     told: Mapping[str, float],
     age_s: float,
-    recompute_s: float,
-    size_bytes: int,
+    at_stake_s: float,
+    size_tokens: int,
     *,
     given: bool,
 ) -> LearnedParts | None:
     """What a learned policy makes of the block."""
-    if not isinstance(document, ClassHazardDocument):
-        if given:
-            raise PolicyError(
-                "features are for a policy of kind 'class_hazard'",
-                got=f"kind {document.kind!r}",
-                remedy="leave them away: depth, frequency and age say all",
-            )
-        return None
-    costs = document.costs.profile()
-    governed = [tier for tier in Tier if (rule := document.tiers.of(tier)) is not None and rule.policy == LEARNED]
-    at_stake_s = {tier: _at_stake_s(costs, tier, recompute_s, size_bytes) for tier in governed}
-    return learned_parts(document, told, age_s, at_stake_s)
+    if isinstance(document, ClassHazardDocument):
+        return learned_parts(document, told, age_s, at_stake_s, size_tokens)
+    if given:
+        raise PolicyError(
+            "features are for a policy of kind 'class_hazard'",
+            got=f"kind {document.kind!r}",
+            remedy="leave them away: depth, frequency and age say all",
+        )
+    return None
 
 
 def _beliefs(
@@ -173,9 +176,12 @@ def _beliefs(
         assumptions.append(f"taken as unknown, for they were not told: {', '.join(learned.unknown)}")
     if probability is None:
         assumptions.append("reuse was not measured at this access count: taken as certain, so values are upper bounds")
-    if prices.device_s_per_byte is None:
+    by_rank = learned is not None and learned.is_priced
+    if learned is not None and not by_rank:
+        assumptions.append("the prices of ranks were not measured: decided by values and prices of bytes")
+    if prices.device_s_per_byte is None and not by_rank:
         assumptions.append("the price of the device was not measured: taken as 0, so there is room for every block")
-    if prices.host_s_per_byte is None and document.tiers.host is not None:
+    if prices.host_s_per_byte is None and document.tiers.host is not None and not by_rank:
         assumptions.append("the price of the host was not measured: taken as 0, so there is room for every block")
     return (
         1.0 if probability is None else probability,

@@ -23,7 +23,7 @@ from autotune.core.reuse import (
     probability,
     score_rows,
 )
-from autotune.core.types import Tier
+from autotune.core.types import Decision, Tier
 from autotune.core.validation import nearest
 
 
@@ -65,13 +65,23 @@ class LearnedRank:
 
     Attributes:
         tier: The tier.
-        at_stake_s: Seconds that a reuse saves there.
+        at_stake_s: Seconds that a reuse saves: recompute less load, on both tiers, so that their ranks compare.
+        gain_per_s: Best expected reuse per second of keeping from now on; on the host without reuses that the device
+            catches anyway.
         saved_s_per_s: Expected seconds saved per second of keeping from now on: ``at_stake_s`` times the gain.
+        price_s_per_s: Rank that a block of this size needs to stay; ``None`` = not measured.
     """
 
     tier: Tier
     at_stake_s: float
+    gain_per_s: float
     saved_s_per_s: float
+    price_s_per_s: float | None = None
+
+    @property
+    def pays(self) -> bool:
+        """Whether the block is worth its room there; at a price that was not measured it is."""
+        return self.saved_s_per_s >= (self.price_s_per_s or 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +94,6 @@ class LearnedParts:
         block_class: Class of the block, 0 to 15.
         age_s: Its age.
         hazard_per_s: Reuses per second that the class's curve has at that age.
-        gain_per_s: Best expected reuse per second of keeping from now on.
         reuse_probability: Probability of reuse within the far horizon from now, given that it has waited so long.
         ranks: One entry per tier that the rule governs.
         unknown: Features that the model uses and that were not told.
@@ -95,10 +104,18 @@ class LearnedParts:
     block_class: int
     age_s: float
     hazard_per_s: float
-    gain_per_s: float
     reuse_probability: float
     ranks: tuple[LearnedRank, ...]
     unknown: tuple[str, ...]
+
+    @property
+    def is_priced(self) -> bool:
+        """Whether the prices of the ranks were measured, so that they decide."""
+        return any(rank.price_s_per_s is not None for rank in self.ranks)
+
+    def rank_on(self, tier: Tier) -> LearnedRank | None:
+        """The rank on a tier; ``None`` where the rule does not govern it."""
+        return next((rank for rank in self.ranks if rank.tier is tier), None)
 
 
 def feature_row(values: Mapping[str, float]) -> npt.NDArray[np.float64]:
@@ -118,7 +135,7 @@ def feature_row(values: Mapping[str, float]) -> npt.NDArray[np.float64]:
 
 
 def learned_parts(
-    document: ClassHazardDocument, values: Mapping[str, float], age_s: float, at_stake_s: Mapping[Tier, float]
+    document: ClassHazardDocument, values: Mapping[str, float], age_s: float, at_stake_s: float, size_tokens: int
 ) -> LearnedParts:
     """What the document's model makes of a block.
 
@@ -126,7 +143,8 @@ def learned_parts(
         document: The policy.
         values: Features by name.
         age_s: Seconds since the block fell idle.
-        at_stake_s: Seconds that a reuse saves on each tier that the rule governs.
+        at_stake_s: Seconds that a reuse saves where the block has to be loaded.
+        size_tokens: Tokens in the block.
 
     Raises:
         PolicyError: a feature is unknown or its value not finite.
@@ -136,19 +154,44 @@ def learned_parts(
     row = feature_row(values)
     block_class = int(classify(model, row[np.newaxis])[0])
     age_bin = int(np.searchsorted(model.edges_s, age_s, side="right"))
-    gain_per_s = float(gain_table(model, section.device_age_s)[block_class, age_bin])
     used = section.near.used_features | section.far.used_features
+    share = size_tokens / document.fingerprint.trace_block_tokens
+    ranks = []
+    for tier in (Tier.DEVICE, Tier.HOST):
+        rule = document.tiers.of(tier)
+        if rule is not None and rule.policy == document.kind:
+            caught_s = 0.0 if tier is Tier.DEVICE else section.device_age_s
+            gain_per_s = float(gain_table(model, caught_s)[block_class, age_bin])
+            price = None if section.prices is None else section.prices.of(tier)
+            price = None if price is None else price * share
+            ranks.append(LearnedRank(tier, at_stake_s, gain_per_s, at_stake_s * gain_per_s, price))
     return LearnedParts(
         near=_horizon_parts(model.near, row),
         far=_horizon_parts(model.far, row),
         block_class=block_class,
         age_s=age_s,
         hazard_per_s=float(model.hazard_per_s[block_class, age_bin]),
-        gain_per_s=gain_per_s,
         reuse_probability=_reuse_from_now(model, block_class, age_s),
-        ranks=tuple(LearnedRank(tier, stake_s, stake_s * gain_per_s) for tier, stake_s in at_stake_s.items()),
+        ranks=tuple(ranks),
         unknown=tuple(name for name in FEATURES if name in used and row[FEATURES.index(name)] == UNKNOWN),
     )
+
+
+def decide_by_rank(learned: LearnedParts, host_value_s: float) -> Decision:
+    """KEEP where the block stands up to the next to leave the device, OFFLOAD where it does on the host, else EVICT.
+
+    A device that the rule does not govern lets every block go sometime, so the question there is what comes then; a
+    host that it does not govern takes what saves anything.
+
+    Args:
+        learned: What the model makes of the block, with prices.
+        host_value_s: Expected seconds that a copy on the host saves; minus infinity where there is no host.
+    """
+    device, host = learned.rank_on(Tier.DEVICE), learned.rank_on(Tier.HOST)
+    if device is not None and device.pays:
+        return Decision.KEEP
+    pays_on_host = host_value_s > 0.0 if host is None else host.pays
+    return Decision.OFFLOAD if pays_on_host else Decision.EVICT
 
 
 def _horizon_parts(model: HorizonModel, row: npt.NDArray[np.float64]) -> HorizonParts:

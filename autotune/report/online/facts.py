@@ -11,14 +11,10 @@ from autotune.core.units import MIB
 from autotune.online.guard import Arm
 from autotune.report.facts import Facts, KeyFigure
 from autotune.report.formats import duration, number, percent, seconds_decimals, with_percent
-from autotune.search.online_run import OnlineRun
+from autotune.search.online_run import OnlineRun, why_lru
 from autotune.sim.result import Totals
 
-ARM_NAMES = {
-    Arm.STOCK: "LRU, eager stores",
-    Arm.STAGED: "LRU, {mode} stores",
-    Arm.LEARNED: "learned",
-}
+STOCK, STAGED, JOINT = "LRU, eager stores", "LRU, {mode} stores", "one LRU over both tiers, {mode} stores"
 COLUMNS = ("policy", "device hits (%)", "host hits (%)", "net seconds saved (s)", "cost (s)", "stored (GB)")
 
 
@@ -37,27 +33,24 @@ class Row:
 
 def arm_name(run: OnlineRun, arm: Arm) -> str:
     """A way to run in words."""
-    return ARM_NAMES[arm].format(mode=run.origin.engine.store_mode)
+    return lru_names(run)[-1] if arm is Arm.LRU else "learned"
+
+
+def lru_names(run: OnlineRun) -> tuple[str, ...]:
+    """LRU as engines do it by themselves, with eager stores and with the run's, and that in which the run begins."""
+    mode = run.origin.engine.store_mode
+    names = (STOCK,) if mode is StoreMode.EAGER else (STOCK, STAGED, JOINT)
+    return tuple(name.format(mode=mode) for name in names)
 
 
 def headline(run: OnlineRun) -> str:
     """What came of it, in one sentence."""
     gain = run.account.gain
-    if run.result.arm is Arm.STOCK and run.result.arm_frac[Arm.STOCK] >= 1.0:
-        return f"It stayed with LRU: {why_lru(run)}"
+    if run.result.arm is Arm.LRU and run.result.arm_frac[Arm.LRU] >= 1.0:
+        return f"It stayed with LRU: {why_lru(run.result)}"
     verb = "saved" if gain.total_frac >= 0.0 else "cost"
     more = "" if gain.total_frac >= 0.0 else " more"
     return f"Learning online {verb} {with_percent(abs(gain.total_frac))}{more} of LRU's critical-path seconds"
-
-
-def why_lru(run: OnlineRun) -> str:
-    """Why nothing but LRU was ever taken."""
-    if not run.origin.engine.host_blocks:
-        return "there is no host tier, so there is nothing to decide"
-    waits = [happening.reason for happening in run.result.happenings if happening.kind == "waits"]
-    if not run.result.fits:
-        return waits[-1] if waits else "the trace ended before the first fit"
-    return "nothing else was better by more than the error of the comparison"
 
 
 def key_figures(run: OnlineRun) -> tuple[KeyFigure, ...]:
@@ -66,9 +59,8 @@ def key_figures(run: OnlineRun) -> tuple[KeyFigure, ...]:
     obeyed = run.result.arm_frac[Arm.LEARNED]
     fits = account.fit_seconds
     longest = f"; the longest took {number(max(fits), 2)} s" if fits else ""
-    mode = run.origin.engine.store_mode
     return (
-        KeyFigure("By the store mode", with_percent(gain.mode_frac), f"of LRU's cost: LRU with {mode} stores does it"),
+        KeyFigure("By the store mode", with_percent(gain.mode_frac), f"of LRU's cost: {lru_names(run)[-1]}, does it"),
         KeyFigure("By what was learned", with_percent(gain.learning_frac), "of LRU's cost, beyond that"),
         KeyFigure("Obeyed", with_percent(obeyed, 0), "of all requests ran under what was learned"),
         KeyFigure("Fits", str(len(fits)), f"{number(sum(fits), 1)} s in all{longest}"),
@@ -93,9 +85,7 @@ def rows(run: OnlineRun) -> tuple[Row, ...]:
     """LRU, the run, and what its shadows did."""
     account = run.account
     decimals = seconds_decimals(abs(account.live.net_seconds_saved))
-    found = [("LRU, eager stores", account.stock)]
-    if run.origin.engine.store_mode is not StoreMode.EAGER:
-        found.append((arm_name(run, Arm.STAGED), account.staged))
+    found = list(zip(lru_names(run), (account.stock, account.staged, account.joint), strict=False))
     found.append(("online", account.live))
     found.append(("what was learned, obeyed without a guard (shadow)", dict(account.shadows)["learned"]))
     return tuple(Row((name, *_cells(totals, decimals)), totals is account.live) for name, totals in found)

@@ -43,7 +43,7 @@ def model_plots(run: OnlineRun) -> tuple[Plot, ...]:
 def later_reliability(run: OnlineRun) -> tuple[tuple[str, Reliability], ...]:
     """Told against seen for the last model that was followed by enough requests, on those later ones."""
     rows = run.rows()
-    now_s = float(run.origin.trace.arrival_s[-1])
+    now_s = float(rows.time_s.max(initial=run.origin.trace.arrival_s[-1]))  # requests may wait beyond the last arrival
     for fit in reversed(run.result.fits):
         later = rows.take(np.flatnonzero(rows.time_s > fit.fitted_at_s))
         found = [(head.horizon_s, reliability(head, later, now_s)) for head in (fit.model.near, fit.model.far)]

@@ -7,19 +7,19 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from autotune.core.types import StoreMode
 from autotune.online.guard import Arm
 from autotune.report.formats import TimeUnit, time_unit
-from autotune.report.online.facts import arm_name
+from autotune.report.online.facts import arm_name, lru_names
 from autotune.report.plots.plot import Plot, new_figure, plain
 from autotune.search.online_run import OnlineRun
-from autotune.sim.result import CacheResult
+from autotune.sim.result import CacheResult, Seconds
 
 _POINTS = 400
-ARM_COLOURS = {Arm.STOCK: "var(--lru)", Arm.STAGED: "var(--offload)", Arm.LEARNED: "var(--tuned)"}
+ARM_COLOURS = {Arm.LRU: "var(--lru)", Arm.LEARNED: "var(--tuned)"}
+_LRU_LINES = (("var(--lru)", "dot"), ("var(--offload)", "dot"), ("var(--lru)", "solid"))  # stock, staged, joint
 _ARMS = (
-    "It begins as engines do. The guard changes the way only where shadow caches, which see the same requests, have "
-    "shown another to be better by more than their error. Each mark is a fit, on what had passed by then."
+    "It begins in LRU. The guard changes the way only where shadow caches, which see the same requests, have shown the "
+    "other to be better by more than their error. Each mark is a fit, on what had passed by then."
 )
 _REGRET = (
     "Seconds of prefill, loads and exposed stores that the run has saved beside each other way, added up since the "
@@ -33,20 +33,27 @@ def timeline_plots(run: OnlineRun) -> tuple[Plot, ...]:
     return (_arms_plot(run), _regret_plot(run))
 
 
+def _starts_s(run: OnlineRun) -> Seconds:
+    """``(n_requests,)`` seconds since the first request at which each got its turn."""
+    trace = run.origin.trace
+    starts_s: Seconds = trace.arrival_s + run.result.cache.wait_s - trace.arrival_s[0]
+    return starts_s
+
+
 def _figure(run: OnlineRun, y_title: str) -> tuple[Any, TimeUnit]:
-    unit = time_unit(run.origin.trace.span_s)
+    span_s = float(_starts_s(run)[-1])
+    unit = time_unit(span_s)
     figure = new_figure(f"time since the first request ({unit.name})", y_title)
-    figure.update_xaxes(range=[0.0, run.origin.trace.span_s / unit.seconds], hoverformat=",.1f", zeroline=False)
+    figure.update_xaxes(range=[0.0, span_s / unit.seconds], hoverformat=",.1f", zeroline=False)
     return figure, unit
 
 
 def _stretches(run: OnlineRun) -> list[tuple[Arm, float, float]]:
     """Ways to run, each from when to when, in seconds since the first request."""
-    first_s, end_s = float(run.origin.trace.arrival_s[0]), run.origin.trace.span_s
+    first_s, end_s = float(run.origin.trace.arrival_s[0]), float(_starts_s(run)[-1])
     names = {arm.name.lower(): arm for arm in Arm}
     changes = [(h.at_s - first_s, names[h.kind]) for h in run.result.happenings if h.kind in names]
-    first = Arm.STOCK if run.result.arm_frac[Arm.STOCK] > 0.0 or not changes else Arm.STAGED
-    starts = [(0.0, first), *changes]
+    starts = [(0.0, Arm.LRU), *changes]
     ends = [at_s for at_s, _ in changes] + [end_s]
     return [(arm, start_s, until_s) for (start_s, arm), until_s in zip(starts, ends, strict=True)]
 
@@ -93,7 +100,7 @@ def _regret_plot(run: OnlineRun) -> Plot:
     trace = run.origin.trace
     picked = np.unique(np.linspace(0, trace.n_requests - 1, min(_POINTS, trace.n_requests)).round().astype(np.intp))
     live_s = np.cumsum(run.result.cache.cost_s())[picked]
-    at = ((trace.arrival_s[picked] - trace.arrival_s[0]) / unit.seconds).tolist()
+    at = (_starts_s(run)[picked] / unit.seconds).tolist()
     for name, other, colour, dash in _others(run):
         saved_s = np.cumsum(other.cost_s())[picked] - live_s
         figure.add_trace(
@@ -110,9 +117,8 @@ def _regret_plot(run: OnlineRun) -> Plot:
 
 
 def _others(run: OnlineRun) -> list[tuple[str, CacheResult, str, str]]:
-    found = [(arm_name(run, Arm.STOCK), run.stock, ARM_COLOURS[Arm.STOCK], "dot")]
-    if run.origin.engine.store_mode is not StoreMode.EAGER:
-        found.append((arm_name(run, Arm.STAGED), run.staged, ARM_COLOURS[Arm.STAGED], "solid"))
+    caches = (run.lru.stock, run.lru.staged, run.lru.joint)
+    found = [(name, cache, *line) for name, cache, line in zip(lru_names(run), caches, _LRU_LINES, strict=False)]
     if run.shadows_saw_all and run.result.in_force is not None:
         found.append(("learned, without a guard", run.result.learned, ARM_COLOURS[Arm.LEARNED], "dash"))
     return found

@@ -13,11 +13,14 @@ from autotune.core.costs import CostProfile
 from autotune.core.errors import SearchError
 from autotune.core.eviction import PolicySpec
 from autotune.core.trace import Trace
-from autotune.core.types import Timing
+from autotune.core.types import Tier, Timing
 from autotune.online.settings import OnlineSettings
 from autotune.online.simulate import simulate_online
+from autotune.search.online.joint_setting import JointSetting
 from autotune.search.online.setting import LoopSetting
-from autotune.search.problem import MIN_REQUESTS
+from autotune.search.problem import MIN_REQUESTS, turnover_s
+from autotune.search.setting import LRU_SETTING, Setting
+from autotune.sim.client_hints import hints_of
 from autotune.sim.config import CacheConfig
 from autotune.sim.engine import simulate_cache
 from autotune.sim.result import Totals
@@ -93,10 +96,24 @@ class Case:
         """Seconds between LRU and the clairvoyant."""
         return self.clairvoyant.net_seconds_saved - self.lru.net_seconds_saved
 
-    def evaluate(self, setting: LoopSetting, base: OnlineSettings) -> Outcome:
-        """Run the loop under a setting; what it does not name is as in ``base``."""
-        config = replace(self.config, store_mode=setting.store_mode)
-        result = simulate_online(self.trace, config, self.costs, setting.online(base))
+    def evaluate(self, setting: LoopSetting | JointSetting, base: OnlineSettings) -> Outcome:
+        """Run what a setting says; what it does not name of the loop is as in ``base``."""
+        if isinstance(setting, LoopSetting):
+            return self._loop(replace(self.config, store_mode=setting.store_mode), setting, base)
+        config = setting.engine(self.config, self.trace.block_tokens)
+        return self._rank(config, setting.rank) if setting.loop is None else self._loop(config, setting.loop, base)
+
+    def _rank(self, config: CacheConfig, setting: Setting | None) -> Outcome:
+        """The rank rule, in force from the first request on; its turnover is that of LRU before the measured part."""
+        past = self.trace.slice(0, max(self.start, MIN_REQUESTS))
+        turnover = turnover_s(simulate_cache(past, config, self.costs), Tier.HOST)
+        policy = (setting or LRU_SETTING).policy_spec(turnover)
+        totals = simulate_cache(self.trace, replace(config, host_policy=policy), self.costs).totals(self.start)
+        closed_frac = self._gain_s(totals) / self.gap_s
+        return Outcome(closed_frac, closed_frac, self._gain_s(totals) / self.lru.cost_s, totals.stored_bytes)
+
+    def _loop(self, config: CacheConfig, setting: LoopSetting, base: OnlineSettings) -> Outcome:
+        result = simulate_online(self.trace, config, self.costs, setting.online(base), hints_of(self.trace))
         live, shadow = result.cache.totals(self.start), result.learned.totals(self.start)
         return Outcome(
             closed_frac=self._gain_s(live) / self.gap_s,

@@ -9,7 +9,10 @@ import numpy as np
 
 from autotune.online.settings import OnlineSettings
 from autotune.search.online.case import Case, Outcome
+from autotune.search.online.joint_setting import JointSetting
 from autotune.search.online.setting import LoopSetting
+
+SomeSetting = LoopSetting | JointSetting
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,7 @@ class Judged:
 
 
 def judge(
-    settings: Mapping[str, LoopSetting], cases: Sequence[Case], base: OnlineSettings, seeds: Sequence[int] = (0,)
+    settings: Mapping[str, SomeSetting], cases: Sequence[Case], base: OnlineSettings, seeds: Sequence[int] = (0,)
 ) -> tuple[Judged, ...]:
     """Every setting on every case under every seed.
 
@@ -52,12 +55,12 @@ def judge(
     return tuple(replace(known[setting], name=name) for name, setting in settings.items())
 
 
-def _named_once(settings: Mapping[str, LoopSetting]) -> dict[LoopSetting, str]:
+def _named_once(settings: Mapping[str, SomeSetting]) -> dict[SomeSetting, str]:
     return {setting: name for name, setting in settings.items()}
 
 
 def _judged(
-    name: str, setting: LoopSetting, cases: Sequence[Case], base: OnlineSettings, seeds: Sequence[int]
+    name: str, setting: SomeSetting, cases: Sequence[Case], base: OnlineSettings, seeds: Sequence[int]
 ) -> Judged:
     by_seed: list[list[Outcome]] = [
         [case.evaluate(setting, replace(base, seed=seed)) for case in cases] for seed in seeds

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from importlib.resources import files
 from pathlib import Path
+from typing import Any, ClassVar
 
 from autotune.core.errors import SearchError
 from autotune.core.strict_yaml import parse_mapping, read_text
 from autotune.core.types import StoreMode
 from autotune.core.validation import validate
+from autotune.online.settings import OnlineSettings
 from autotune.search.knob import Knob, Knobs, Suggests
 from autotune.search.online.setting import LoopSetting
 
 
 class LoopSpace(Knobs):
     """All knobs; see :class:`~autotune.search.online.setting.LoopSetting` for what they mean."""
+
+    grouped: ClassVar[bool] = False
 
     trees: Knob
     learning_rate: Knob
@@ -32,8 +37,19 @@ class LoopSpace(Knobs):
 
     def draw(self, trial: Suggests) -> LoopSetting:
         """The setting that a trial stands for."""
-        values = self.draw_values(trial)
-        return LoopSetting(store_mode=StoreMode(values.pop("store_mode")), **values)
+        return self.restored(self.draw_values(trial))
+
+    def default(self, base: OnlineSettings) -> LoopSetting:
+        """The fixed default."""
+        return LoopSetting.of(base)
+
+    def stored(self, setting: LoopSetting) -> dict[str, Any]:
+        """The setting as JSON has it."""
+        return asdict(setting) | {"store_mode": str(setting.store_mode)}
+
+    def restored(self, values: dict[str, Any]) -> LoopSetting:
+        """The setting that was stored."""
+        return LoopSetting(**values | {"store_mode": StoreMode(values["store_mode"])})
 
 
 def load_loop_space(path: Path | None = None) -> LoopSpace:

@@ -1,10 +1,11 @@
-"""The Optuna study over the loop's settings: draws them, runs the cheapest cases first, and drops what lags behind."""
+"""The Optuna study over the loop's settings or over both rules: draws, runs cheapest cases first, drops what lags."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 from optuna.pruners import BasePruner, MedianPruner, NopPruner
@@ -14,19 +15,48 @@ from optuna.study import Study
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from autotune.core.errors import SearchError
-from autotune.core.types import StoreMode
 from autotune.online.settings import OnlineSettings
+from autotune.search.knob import Suggests, Value
 from autotune.search.online.case import Case, cheapest_first
+from autotune.search.online.joint_setting import JointSetting
 from autotune.search.online.setting import LoopSetting
-from autotune.search.online.space import LoopSpace
 from autotune.search.study import open_study, sampler_of, storage_errors
 
 JOURNAL_SUFFIX = ".jsonl"
 _SETTING, _CLOSED = "setting", "closed_frac"
+S = TypeVar("S", bound=LoopSetting | JointSetting)
+
+
+class SettingSpace(Protocol[S]):
+    """A space that a study searches: that of the loop, or that of both rules.
+
+    Attributes:
+        grouped: Whether some knobs are drawn only together with others.
+    """
+
+    grouped: ClassVar[bool]
+
+    def draw(self, trial: Suggests) -> S:
+        """The setting that a trial stands for."""
+
+    def parameters_of(self, setting: S) -> dict[str, Value]:
+        """Parameters of the trial that stands for a setting, or comes closest to it."""
+
+    def default(self, base: OnlineSettings) -> S:
+        """The fixed default."""
+
+    def stored(self, setting: S) -> dict[str, Any]:
+        """The setting as JSON has it."""
+
+    def restored(self, values: dict[str, Any]) -> S:
+        """The setting that was stored."""
+
+    def model_dump_json(self) -> str:
+        """Everything that the space says."""
 
 
 @dataclass(frozen=True, slots=True)
-class LoopTrial:
+class LoopTrial(Generic[S]):
     """One setting that was tried.
 
     Attributes:
@@ -41,14 +71,14 @@ class LoopTrial:
 
     number: int
     sampler: str
-    setting: LoopSetting
+    setting: S
     closed_frac: tuple[float, ...]
     value: float
     pruned: bool
 
 
 @dataclass(frozen=True, slots=True)
-class LoopPlan:
+class LoopPlan(Generic[S]):
     """How to search.
 
     Attributes:
@@ -74,17 +104,17 @@ class LoopPlan:
     prune_after: int | None = 8
     storage: str | None = None
     study_name: str = "kv-autotune-online"
-    first: tuple[LoopSetting, ...] = ()
+    first: tuple[S, ...] = ()
     base: OnlineSettings = field(default=OnlineSettings())
 
 
-Progress = Callable[[LoopTrial, LoopTrial], None]
-
-
 def search_loop(
-    cases: Sequence[Case], space: LoopSpace, plan: LoopPlan, on_trial: Progress | None = None
-) -> list[LoopTrial]:
-    """Try settings of the loop on all cases; trial 0 is the fixed default, as near as the space allows.
+    cases: Sequence[Case],
+    space: SettingSpace[S],
+    plan: LoopPlan[S],
+    on_trial: Callable[[LoopTrial[S], LoopTrial[S]], None] | None = None,
+) -> list[LoopTrial[S]]:
+    """Try settings on all cases; trial 0 is the fixed default, as near as the space allows.
 
     The same plan gives the same trials, however often a stored study was interrupted.
 
@@ -107,9 +137,9 @@ def search_loop(
     with storage_errors(plan.storage):
         study = open_study(_storage(plan.storage), plan.study_name, _mark(ordered, space, plan), _pruner(plan))
         if not study.trials:
-            for setting in dict.fromkeys((LoopSetting.of(plan.base), *plan.first)):
+            for setting in dict.fromkeys((space.default(plan.base), *plan.first)):
                 study.enqueue_trial(space.parameters_of(setting))
-        done = [_row(trial, study, plan) for trial in study.trials if _is_told(trial)]
+        done = [_row(trial, study, space, plan) for trial in study.trials if _is_told(trial)]
         while len(done) < plan.trials:
             done.append(_next(study, ordered, space, plan))
             if on_trial:
@@ -117,7 +147,7 @@ def search_loop(
     return sorted(done, key=lambda row: row.number)
 
 
-def best_loop(rows: Sequence[LoopTrial]) -> LoopTrial:
+def best_loop(rows: Sequence[LoopTrial[S]]) -> LoopTrial[S]:
     """The finished trial with the largest value, the first of equals."""
     return max((row for row in rows if not row.pruned), key=lambda row: (row.value, -row.number))
 
@@ -136,11 +166,11 @@ def worth(closed_frac: Sequence[float], default_frac: Sequence[float], spread_we
     return float(np.mean(closed_frac) - spread_weight * np.std(gain))
 
 
-def _next(study: Study, cases: tuple[Case, ...], space: LoopSpace, plan: LoopPlan) -> LoopTrial:
+def _next(study: Study, cases: tuple[Case, ...], space: SettingSpace[S], plan: LoopPlan[S]) -> LoopTrial[S]:
     """Draw a setting, or take up the one that an interruption left, and run it."""
     left = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
     number = left[0].number if left else len([t for t in study.get_trials(deepcopy=False) if _is_told(t)])
-    study.sampler = sampler_of(plan.sampler, plan.seed, plan.trials, number)
+    study.sampler = sampler_of(plan.sampler, plan.seed, plan.trials, number, grouped=space.grouped)
     trial = Trial(study, left[0]._trial_id) if left else study.ask()
     setting = space.draw(trial)
     closed: list[float] = []
@@ -149,14 +179,14 @@ def _next(study: Study, cases: tuple[Case, ...], space: LoopSpace, plan: LoopPla
         trial.report(-_value(study, closed, plan), step)
         if len(closed) < len(cases) and trial.should_prune():
             break
+    trial.set_user_attr(_SETTING, space.stored(setting))
+    trial.set_user_attr(_CLOSED, closed)
     return _tell(study, trial, setting, closed, plan, pruned=len(closed) < len(cases))
 
 
 def _tell(
-    study: Study, trial: Trial, setting: LoopSetting, closed: list[float], plan: LoopPlan, *, pruned: bool
-) -> LoopTrial:
-    trial.set_user_attr(_SETTING, asdict(setting) | {"store_mode": str(setting.store_mode)})
-    trial.set_user_attr(_CLOSED, closed)
+    study: Study, trial: Trial, setting: S, closed: list[float], plan: LoopPlan[S], *, pruned: bool
+) -> LoopTrial[S]:
     value = _value(study, closed, plan)
     if pruned:
         study.tell(trial, state=TrialState.PRUNED)
@@ -169,21 +199,20 @@ def _is_told(trial: FrozenTrial) -> bool:
     return trial.state in (TrialState.COMPLETE, TrialState.PRUNED)
 
 
-def _value(study: Study, closed: Sequence[float], plan: LoopPlan) -> float:
+def _value(study: Study, closed: Sequence[float], plan: LoopPlan[S]) -> float:
     """Worth against trial 0, the default; while it runs itself, against itself."""
     default = study.trials[0].user_attrs.get(_CLOSED, closed)
     return worth(closed, default, plan.spread_weight)
 
 
-def _row(trial: FrozenTrial, study: Study, plan: LoopPlan) -> LoopTrial:
-    stored = dict(trial.user_attrs[_SETTING])
-    setting = LoopSetting(store_mode=StoreMode(stored.pop("store_mode")), **stored)
+def _row(trial: FrozenTrial, study: Study, space: SettingSpace[S], plan: LoopPlan[S]) -> LoopTrial[S]:
+    setting = space.restored(dict(trial.user_attrs[_SETTING]))
     closed = tuple(trial.user_attrs[_CLOSED])
     pruned = trial.state is TrialState.PRUNED
     return LoopTrial(trial.number, plan.sampler, setting, closed, _value(study, closed, plan), pruned)
 
 
-def _pruner(plan: LoopPlan) -> BasePruner:
+def _pruner(plan: LoopPlan[S]) -> BasePruner:
     """Gives up what is worse on the cases so far than the median of the trials that were finished.
 
     Whole cases are left out, not the end of each: the loop runs from the start of its trace, so that stopping short
@@ -210,7 +239,7 @@ def _storage(storage: str | None) -> str | BaseStorage | None:
         ) from error
 
 
-def _mark(cases: tuple[Case, ...], space: LoopSpace, plan: LoopPlan) -> str:
+def _mark(cases: tuple[Case, ...], space: SettingSpace[S], plan: LoopPlan[S]) -> str:
     """Hash over everything that the value of a setting, or the order in which settings are tried, depends on."""
     problems = [
         (case.name, case.trace.provenance, case.trace.n_requests, case.config, case.costs, case.start) for case in cases

@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.core.errors import TraceError
+from autotune.core.trace_hints import NO_HINTS, TraceHints
 from autotune.traces.columns import offsets
 from autotune.traces.fields import Fault, Malformed
 from autotune.traces.rolling.epochs import JOURNAL, EpochFacts, dump_facts, parse_facts
-from autotune.traces.rolling.journal import FACTS, REQUEST, ROW, WORD, frames
+from autotune.traces.rolling.journal import FACTS, HINTED, HINTS, REQUEST, ROW, WORD, frames
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,7 +34,10 @@ ROW_TYPE = np.dtype(
         ("n_blocks", "<u4"),
     ]
 )
-if ROW_TYPE.itemsize != ROW.size:
+HINTS_TYPE = np.dtype([("session_end", "<i4"), ("expected_idle_s", "<f8"), ("priority", "<i4")])
+_NAMES = [name for name in ROW_TYPE.names or () if name != "n_blocks"]
+_HINT_NAMES = list(HINTS_TYPE.names or ())
+if (ROW_TYPE.itemsize, HINTS_TYPE.itemsize) != (ROW.size, HINTS.size):
     raise ImportError("the row of a journal and its columns must be of one size")
 
 
@@ -47,6 +51,7 @@ class SegmentColumns:
         block_ids: ``(n_accesses,)`` uint64 numbers of blocks, request after request in prefix order.
         words: What ``stop_reason`` counts in; -1 = unknown.
         is_whole: Whether the file was read to its end; ``False`` = its end was cut, as by a crash.
+        hints: What clients told; ``None`` = nobody told anything.
     """
 
     facts: EpochFacts
@@ -54,6 +59,7 @@ class SegmentColumns:
     block_ids: npt.NDArray[np.uint64]
     words: tuple[str, ...]
     is_whole: bool = True
+    hints: TraceHints | None = None
 
 
 def read_segment(path: Path) -> SegmentColumns | None:
@@ -76,7 +82,7 @@ def _read_journal(path: Path) -> SegmentColumns | None:
     content = path.read_bytes()
     facts: EpochFacts | None = None
     words: list[str] = []
-    rows, ids, read_bytes = bytearray(), bytearray(), 8
+    rows, ids, hints, read_bytes = bytearray(), bytearray(), bytearray(), 8
     for frame in frames(content):
         read_bytes += 8 + len(frame)
         kind, rest = frame[:1], frame[1:]
@@ -86,9 +92,10 @@ def _read_journal(path: Path) -> SegmentColumns | None:
             facts = parse_facts(rest)
         elif kind == WORD:
             words.append(rest.decode("utf-8", "replace"))
-        elif kind == REQUEST and len(rest) >= ROW.size:
+        elif kind in (REQUEST, HINTED) and len(rest) >= (start := ROW.size + HINTS.size * (kind == HINTED)):
             rows += rest[: ROW.size]
-            ids += rest[ROW.size :]
+            hints += rest[ROW.size : start] or HINTS.pack(*NO_HINTS)
+            ids += rest[start:]
         else:
             raise Malformed(Fault.DAMAGED_FILE, "a journal must hold words and requests", repr(kind))
     if facts is None:
@@ -101,7 +108,15 @@ def _read_journal(path: Path) -> SegmentColumns | None:
         np.frombuffer(bytes(ids), "<u8").astype(np.uint64),
         tuple(words),
         read_bytes == len(content),
+        _told(np.frombuffer(bytes(hints), HINTS_TYPE)),
     )
+
+
+def _told(rows: npt.NDArray[np.void]) -> TraceHints | None:
+    """Hints of the rows of a journal; ``None`` where all are unknown."""
+    if all(bool(np.all(rows[name] == -1)) for name in _HINT_NAMES):
+        return None
+    return TraceHints(*(np.ascontiguousarray(rows[name]) for name in _HINT_NAMES))
 
 
 def write_parquet(columns: SegmentColumns, file: Any) -> None:
@@ -114,17 +129,18 @@ def write_parquet(columns: SegmentColumns, file: Any) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    schema = _schema()
+    hints = columns.hints
+    schema = _schema(hinted=hints is not None)
     words = "\n".join(columns.words).encode()
-    names = [name for name in ROW_TYPE.names or () if name != "n_blocks"]
     blocks = pa.LargeListArray.from_arrays(
         offsets(columns.rows["n_blocks"].astype(np.int64)),
         columns.block_ids.view(np.int64),
         type=schema.field("block_ids").type,
     )
-    arrays = [pa.array(np.ascontiguousarray(columns.rows[name])) for name in names]
+    arrays = [pa.array(np.ascontiguousarray(columns.rows[name])) for name in _NAMES]
+    told = [] if hints is None else [pa.array(getattr(hints, name)) for name in _HINT_NAMES]
     metadata = {_FACTS_KEY: dump_facts(columns.facts), _WORDS_KEY: words}
-    table = pa.Table.from_arrays([*arrays, blocks], schema=schema.with_metadata(metadata))
+    table = pa.Table.from_arrays([*arrays, blocks, *told], schema=schema.with_metadata(metadata))
     pq.write_table(table, file, compression="zstd")
 
 
@@ -135,7 +151,7 @@ def _read_parquet(path: Path) -> SegmentColumns:
     try:
         with path.open("rb") as stream:
             table = pq.ParquetFile(stream).read(use_threads=False)
-        if table.schema.remove_metadata() != _schema():
+        if table.schema.remove_metadata() not in (_schema(), _schema(hinted=True)):
             raise Malformed(Fault.WRONG_TYPE, "the columns must be those of a segment", ", ".join(table.column_names))
         return _columns(table)
     except FileNotFoundError:
@@ -150,24 +166,25 @@ def _columns(table: pa.Table) -> SegmentColumns:
     facts = parse_facts(metadata.get(_FACTS_KEY, b""))
     words = metadata.get(_WORDS_KEY, b"").decode("utf-8", "replace")
     rows = np.zeros(table.num_rows, ROW_TYPE)
-    for name in ROW_TYPE.names or ():
-        if name != "n_blocks":
-            rows[name] = table.column(name).to_numpy()
+    for name in _NAMES:
+        rows[name] = table.column(name).to_numpy()
     lists = [chunk for chunk in table.column("block_ids").chunks if len(chunk)]
     if lists:
         rows["n_blocks"] = np.concatenate([np.diff(chunk.offsets.to_numpy()) for chunk in lists])
     ids = np.concatenate([np.zeros(0, np.int64), *(chunk.flatten().to_numpy() for chunk in lists)])
-    return SegmentColumns(facts, rows, ids.view(np.uint64), tuple(words.split("\n")) if words else ())
+    hinted = _HINT_NAMES[0] in table.column_names
+    told = TraceHints(*(np.array(table.column(name).to_numpy()) for name in _HINT_NAMES)) if hinted else None
+    return SegmentColumns(facts, rows, ids.view(np.uint64), tuple(words.split("\n")) if words else (), hints=told)
 
 
-def _schema() -> pa.Schema:
+def _schema(*, hinted: bool = False) -> pa.Schema:
     import pyarrow as pa
 
     types = {"<f8": pa.float64(), "<i4": pa.int32(), "<i8": pa.int64()}
-    names = [name for name in ROW_TYPE.names or () if name != "n_blocks"]
-    fields = [pa.field(name, types[ROW_TYPE[name].str], nullable=False) for name in names]
+    fields = [pa.field(name, types[ROW_TYPE[name].str], nullable=False) for name in _NAMES]
+    told = [pa.field(name, types[HINTS_TYPE[name].str], nullable=False) for name in _HINT_NAMES] if hinted else []
     item = pa.field("item", pa.int64(), nullable=False)  # the bits of the unsigned numbers
-    return pa.schema([*fields, pa.field("block_ids", pa.large_list(item), nullable=False)])
+    return pa.schema([*fields, pa.field("block_ids", pa.large_list(item), nullable=False), *told])
 
 
 def _check(columns: SegmentColumns) -> None:
@@ -182,6 +199,7 @@ def _check(columns: SegmentColumns) -> None:
         ("counts must not be negative", not any(np.any(count < 0) for count in counts)),
         ("stop reasons must have a word", bool(np.all((reasons >= -1) & (reasons < len(columns.words))))),
         ("each request's blocks must be there", int(rows["n_blocks"].sum(dtype=np.int64)) == len(columns.block_ids)),
+        *((rule, False) for rule in (columns.hints.faults if columns.hints is not None else ())),
     )
     for rule, holds in rules:
         if not holds:

@@ -10,6 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from autotune.core.telemetry.wire import EpochCause
+from autotune.core.trace_hints import NO_HINTS, RequestHints
 from autotune.traces.fields import Fault, Malformed, integer, parse_object, shown, text
 
 SEGMENT_SCHEMA = "kv-autotune/recording-segment/v1"
@@ -80,6 +81,7 @@ class RecordedRequest:
         stop_reason: Why it ended, in the engine's word; empty = unknown.
         device_blocks: How many of its blocks the device had.
         host_blocks: How many after those came from the host or from disk.
+        hints: What the client told.
     """
 
     time_s: float
@@ -90,6 +92,7 @@ class RecordedRequest:
     stop_reason: str = ""
     device_blocks: int = 0
     host_blocks: int = 0
+    hints: RequestHints = NO_HINTS
 
 
 def segments_of(folder: Path) -> dict[SegmentName, Path]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from autotune.core.access import AccessRecord
+from autotune.core.decide.features import EXPECTED_IDLE_S, N_FEATURES, PRIORITY, SESSION_END
 from autotune.core.telemetry.events import StoredRun
 from autotune.core.telemetry.wire import EpochStart, TransferRecord
+from autotune.core.trace_hints import MAX_PRIORITY, NO_HINTS, RequestHints, TraceHints
 from autotune.core.types import Tier
 from autotune.traces.rolling.epochs import EpochFacts, EvidenceGrade, RecordedRequest
 from autotune.traces.rolling.recorder import Recorder
@@ -108,4 +110,14 @@ def request_of(runs: list[AccessRecord]) -> RecordedRequest | None:
         stop_reason=last.features.stop_reason or "",
         device_blocks=found[Tier.DEVICE],
         host_blocks=found[Tier.HOST],
+        hints=hints_of(runs),
     )
+
+
+def hints_of(runs: Iterable[AccessRecord]) -> RequestHints:
+    """What the client told of a request: it stands among the features of all its stretches, once it has ended."""
+    vector = next((vector for run in runs for _, vector in run.features.runs or () if len(vector) == N_FEATURES), None)
+    if vector is None:
+        return NO_HINTS
+    hints = RequestHints(int(vector[SESSION_END]), vector[EXPECTED_IDLE_S], min(int(vector[PRIORITY]), MAX_PRIORITY))
+    return NO_HINTS if TraceHints.of([hints]).faults else hints

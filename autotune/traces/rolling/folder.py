@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from autotune.core.errors import TraceError
 from autotune.core.trace import UNKNOWN, Trace, TraceProvenance, dense_ids
+from autotune.core.trace_hints import TraceHints
 from autotune.traces.columns import offsets
 from autotune.traces.options import whole
 from autotune.traces.rolling.columns import SegmentColumns, read_segment
@@ -189,6 +190,7 @@ def _trace(epochs: Sequence[_Epoch], is_separate: bool) -> Trace:
             ),
         ),
         stop_reasons=words,
+        hints=TraceHints.joined([(segment.hints, len(segment.rows)) for _, segment in segments]),
     )
 
 
@@ -244,4 +246,7 @@ def _digest(epochs: Sequence[_Epoch]) -> str:
             digest.update(np.ascontiguousarray(segment.rows).tobytes())
             digest.update(segment.block_ids.astype("<u8").tobytes())
             digest.update("\n".join(segment.words).encode())
+            if segment.hints is not None:
+                for column in (segment.hints.session_end, segment.hints.expected_idle_s, segment.hints.priority):
+                    digest.update(np.ascontiguousarray(column).tobytes())
     return digest.hexdigest()

@@ -2,7 +2,8 @@
 
 A journal is eight bytes of magic and a row of frames: length (4 bytes), CRC-32 (4 bytes), and so many bytes of
 content; numbers are little-endian. Content begins with its kind: the epoch's facts as JSON (first and once), a word
-that requests refer to by its number, or a request. A frame that is cut or whose sum differs ends what can be read.
+that requests refer to by its number, or a request, of two forms: without hints of its client and with them. A frame
+that is cut or whose sum differs ends what can be read.
 """
 
 from __future__ import annotations
@@ -21,13 +22,15 @@ from pathlib import Path
 
 from autotune.core.errors import TraceError
 from autotune.core.files import sync_folder
+from autotune.core.trace_hints import NO_HINTS, RequestHints, TraceHints
 from autotune.traces.rolling.epochs import EpochFacts, RecordedRequest, dump_facts
 
 MAGIC = b"KVAJRNL1"
 OPENING = ".opening"
-FACTS, WORD, REQUEST = b"F", b"W", b"R"
+FACTS, WORD, REQUEST, HINTED = b"F", b"W", b"R", b"H"
 FRAME = struct.Struct("<II")
 ROW = struct.Struct("<diiqiiiI")  # time, input, output, session, stop word, device blocks, host blocks, blocks
+HINTS = struct.Struct("<idi")  # session end, expected idle seconds, priority; after the row of a hinted request
 _WORD_FIELD, _WORD_OFFSET = struct.Struct("<i"), struct.calcsize("<diiq")
 _MAX_WORDS = 16
 _MAX_WORD_CHARS = 32
@@ -69,11 +72,12 @@ class JournalEncoder:
                 _count(request.host_blocks),
                 len(ids),
             )
+            hints = b"" if request.hints == NO_HINTS else HINTS.pack(*_hints(request.hints))
         except (struct.error, OverflowError, ValueError, TypeError) as problem:
             raise TraceError("a recorded request must be of numbers in range", got=str(problem)[:100]) from problem
         word_frame, word = self._word(request.stop_reason)  # only now: a word that is numbered must be written
         _WORD_FIELD.pack_into(row, _WORD_OFFSET, word)
-        return word_frame + framed(REQUEST + bytes(row) + ids.tobytes())
+        return word_frame + framed((HINTED if hints else REQUEST) + bytes(row) + hints + ids.tobytes())
 
     def _word(self, reason: str) -> tuple[bytes, int]:
         if not reason:
@@ -179,6 +183,13 @@ def frames(content: bytes) -> Iterator[bytes]:
             return
         yield piece
         place += length
+
+
+def _hints(hints: RequestHints) -> RequestHints:
+    faults = TraceHints.of([hints]).faults
+    if faults:
+        raise ValueError(faults[0])
+    return hints
 
 
 def _count(value: int) -> int:

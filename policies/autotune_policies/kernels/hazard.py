@@ -1,24 +1,27 @@
-"""The learned rule's keys, compiled.
-
-``params``: 1 while the rule is in force (0: LRU), 1 if what came down from the nearer tier counts by its last use, and
-deepest first, as long as the rule is not in force, ghost entries (none), admission code (1 marginal, 0 all), length of a tick in ns, factor on the key of a copy that the device holds too, ns per block of the write budget
-(0: none), and how many ns it may save up; from ``EDGES`` on the ages in ns that separate the bins. ``floats``: from
-``GAINS`` on the best gain per second, by class and age bin. ``counts``: 1 for a block that the nearer tier holds too,
-else 0.
-"""
+"""The learned rule's keys, compiled; :mod:`autotune.core.hazard_layout` says where a tier keeps what they need."""
 
 from __future__ import annotations
 
 from autotune.core.decide.reuse_layout import N_AGE_BINS, N_EDGES
+from autotune.core.hazard_layout import (
+    ACTIVE,
+    BUDGET_BEGAN_NS,
+    BY_DEPTH,
+    COPY_FACTOR,
+    EDGES,
+    GAINS,
+    TICK_BEGAN_NS,
+    TICK_NS,
+    WRITE_BURST_NS,
+    WRITE_NS,
+    WRITTEN_UP_TO_NS,
+)
 from autotune.core.history import CLASS, IDLE_SINCE_NS
-from autotune.core.state import DEPTH, NOW_NS, SCRATCH, TierState
+from autotune.core.state import DEPTH, NOW_NS, TierState
 from autotune_policies.kernels.decide import age_bin, hazard_key, write_price, write_reserve_ns
 from autotune_policies.kernels.jit import step
 
-ACTIVE, BY_DEPTH, ADMISSION, TICK_NS, COPY_FACTOR, WRITE_NS, WRITE_BURST_NS, EDGES = 0, 1, 3, 4, 5, 6, 7, 8
-GAINS = 8
 _LEAVES_FIRST = 1 << 62
-_TICK_BEGAN_NS, WRITTEN_UP_TO_NS, BUDGET_BEGAN_NS = SCRATCH + 3, SCRATCH + 4, SCRATCH + 5  # ints
 
 
 @step
@@ -40,15 +43,15 @@ def begins_tick(s: TierState) -> bool:
         return False
     tick_ns = int(s.params[TICK_NS])
     began_ns = s.ints[NOW_NS] // tick_ns * tick_ns
-    if began_ns == s.ints[_TICK_BEGAN_NS]:
+    if began_ns == s.ints[TICK_BEGAN_NS]:
         return False
-    s.ints[_TICK_BEGAN_NS] = began_ns
+    s.ints[TICK_BEGAN_NS] = began_ns
     return True
 
 
 @step
 def _rank(s: TierState, b: int, value_ns: int) -> int:
-    age_ns = s.ints[_TICK_BEGAN_NS] - s.shared[b, IDLE_SINCE_NS]
+    age_ns = s.ints[TICK_BEGAN_NS] - s.shared[b, IDLE_SINCE_NS]
     age = age_bin(age_ns, s.params[EDGES : EDGES + N_EDGES])
     factor = s.params[COPY_FACTOR] if s.counts[b] == 1.0 else 1.0
     return hazard_key(value_ns, s.floats[GAINS + s.shared[b, CLASS] * N_AGE_BINS + age], factor)

@@ -18,7 +18,7 @@ from autotune.core.reuse import HorizonModel, ReuseModel, classify, gain_table, 
 from autotune.core.types import Admission, Tier
 from autotune.core.yaml_rows import number
 from autotune.export import render
-from autotune.testing.documents import example_learned_document
+from autotune.testing.documents import example_learned_document, example_priced_document
 from autotune.testing.reuse import feature_rows, reuse_models
 
 DOCUMENT = example_learned_document()
@@ -77,6 +77,35 @@ def test_text_can_be_read_by_people() -> None:
     assert "- [0.75, -0.5]  # stop_code 1.5 … 2.5" in text
     assert "]  # class 15" in text
     assert max(map(len, text.partition("class_hazard:\n")[2].splitlines())) <= 130
+
+
+def test_prices_of_ranks_survive_and_say_their_unit() -> None:
+    """Measured prices are read back as they were written, with their unit; a document without them has no such key."""
+    priced = example_priced_document()
+    text = render(priced)
+    assert parse(text) == priced
+    assert "    device_s_per_block_s: 0.0004" in text
+    assert "seconds saved per second of keeping one block" in " ".join(text.split())
+    assert "device_s_per_block_s" not in render(DOCUMENT)
+    assert parse(render(DOCUMENT)) == DOCUMENT
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"host_s_per_block_s": None}, "a price for each tier that the rule governs, and for no other; got device"),
+        ({"device_s_per_block_s": None, "host_s_per_block_s": None}, "a price of at least one tier"),
+        ({"device_s_per_block_s": -1.0}, "device_s_per_block_s must be at least 0"),
+        ({"moments": 0}, "moments must be at least 1"),
+        ({"disk_s_per_block_s": 1.0}, "disk_s_per_block_s is not a known name"),
+    ],
+)
+def test_prices_that_mean_nothing_are_refused(change: dict[str, object], message: str) -> None:
+    """Prices belong to the governed tiers, are not negative, and were measured at some moment."""
+    tree = yaml.safe_load(render(example_priced_document()))
+    tree["class_hazard"]["prices"].update(change)
+    with pytest.raises(PolicyError, match=message):
+        parse(yaml.safe_dump(tree))
 
 
 def test_spec_names_the_rule_and_its_knobs() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from autotune.core.errors import PolicyError
-from autotune.core.policy import Explanation, LearnedParts, explain
+from autotune.core.policy import ClassHazardDocument, Explanation, LearnedParts, RankPrices, explain
 from autotune.core.reuse import gain_table
 from autotune.core.types import Decision, Tier
 from autotune.testing.documents import example_document, example_learned_document
@@ -43,16 +43,84 @@ def test_parts_add_up_to_the_score_the_largest_first() -> None:
 
 
 def test_class_and_rank_follow_from_the_scores() -> None:
-    """Both scores lie above all of their cuts: class 15, whose gain times the stake is the rank."""
+    """Both scores lie above all of their cuts: class 15, whose gain times the stake is the rank on each tier.
+
+    As where the rule is obeyed, both tiers count what a hit on the host saves, and on the host alone reuses that the
+    device catches anyway gain nothing.
+    """
     told = parts_of(explained())
     assert (told.near.log_odds, told.far.log_odds, told.block_class) == (1.25, 1.25, 15)
     model = DOCUMENT.class_hazard.model()
     bin_of_age = int(np.searchsorted(model.edges_s, 20.0, side="right"))
     assert told.hazard_per_s == model.hazard_per_s[15, bin_of_age]
-    assert told.gain_per_s == gain_table(model, 12.0)[15, bin_of_age]
     assert [rank.tier for rank in told.ranks] == [Tier.DEVICE, Tier.HOST]
-    assert [rank.saved_s_per_s for rank in told.ranks] == [rank.at_stake_s * told.gain_per_s for rank in told.ranks]
-    assert told.ranks[0].at_stake_s > told.ranks[1].at_stake_s > 0.0
+    for rank, caught_s in zip(told.ranks, (0.0, 12.0), strict=True):
+        assert rank.gain_per_s == gain_table(model, caught_s)[15, bin_of_age]
+        assert rank.saved_s_per_s == rank.at_stake_s * rank.gain_per_s
+        assert rank.price_s_per_s is None
+    assert told.ranks[0].at_stake_s == told.ranks[1].at_stake_s > 0.0
+
+
+def priced(device: float | None, host: float | None, **changes: Any) -> ClassHazardDocument:
+    """The example with prices of its ranks, in shares of the ranks of :func:`explained`'s block."""
+    ranks = parts_of(explained()).ranks
+    shares = zip((device, host), ranks, strict=True)
+    on_device, on_host = (None if share is None else share * rank.saved_s_per_s for share, rank in shares)
+    prices = RankPrices(device_s_per_block_s=on_device, host_s_per_block_s=on_host, moments=64, measured_on="a test")
+    section = DOCUMENT.class_hazard.model_copy(update={"prices": prices})
+    return DOCUMENT.model_copy(update={"class_hazard": section, **changes})
+
+
+def explained_by(document: ClassHazardDocument, size_tokens: int = 512) -> Explanation:
+    """The same block under another document."""
+    block = {"depth_tokens": 8192, "frequency": 3.0, "age_s": 20.0, "size_tokens": size_tokens}
+    return explain(document, features=AFTER_A_TOOL, **block)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("device", "host", "decision"),
+    [
+        (1.0, 0.5, Decision.KEEP),
+        (0.9, 1.1, Decision.KEEP),
+        (1.1, 1.0, Decision.OFFLOAD),
+        (1.1, 1.1, Decision.EVICT),
+        (0.0, 0.0, Decision.KEEP),
+    ],
+)
+def test_ranks_decide_where_their_prices_were_measured(device: float, host: float, decision: Decision) -> None:
+    """A block stays where it ranks at least as high as the next to leave, whatever a byte costs."""
+    told = explained_by(priced(device, host))
+    assert told.decision is decision
+    assert [rank.pays for rank in parts_of(told).ranks] == [device <= 1.0, host <= 1.0]
+    assert not any("price" in assumption for assumption in told.assumptions)
+
+
+def test_a_larger_block_needs_a_higher_rank() -> None:
+    """The price is that of one block of the trace; four times the tokens take four times the room."""
+    document = priced(1.0, 1.0)
+    small, large = (parts_of(explained_by(document, size)).ranks for size in (512, 2048))
+    assert [rank.price_s_per_s for rank in large] == [4.0 * (rank.price_s_per_s or 0.0) for rank in small]
+
+
+def test_a_tier_that_the_rule_does_not_govern_has_no_price() -> None:
+    """Beside an LRU device the question is what comes after it; an LRU host takes what saves time."""
+    tiers = DOCUMENT.tiers
+    lru_device = tiers.model_copy(update={"device": tiers.device.model_copy(update={"policy": "lru"})})
+    for share, decision in ((1.0, Decision.OFFLOAD), (1.1, Decision.EVICT)):
+        told = explained_by(priced(None, share, tiers=lru_device))
+        assert told.decision is decision
+        assert [rank.tier for rank in parts_of(told).ranks] == [Tier.HOST]
+    assert tiers.host is not None
+    host = tiers.host.model_copy(update={"policy": "lru", "admission": "all"})
+    lru_host = tiers.model_copy(update={"host": host})
+    assert explained_by(priced(1.1, None, tiers=lru_host)).decision is Decision.OFFLOAD
+
+
+def test_without_prices_values_decide_and_that_is_said() -> None:
+    """An older document has no prices of ranks, so values and prices of bytes decide as in every other kind."""
+    told = explained()
+    assert not parts_of(told).is_priced
+    assert any("prices of ranks were not measured" in assumption for assumption in told.assumptions)
 
 
 def test_the_longer_it_waits_the_less_it_is_worth() -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 from autotune.core.telemetry.wire import EpochCause
+from autotune.core.trace_hints import NO_HINTS, RequestHints
 from autotune.testing.clocks import ManualClock
 from autotune.traces.rolling.epochs import EpochFacts, EvidenceGrade, RecordedRequest
 from autotune.traces.rolling.recorder import Recorder, RecordingBounds
@@ -37,6 +39,12 @@ def request(number: int, seed: int = 0) -> RecordedRequest:
         device_blocks=1,
         host_blocks=1,
     )
+
+
+def hinted(number: int) -> RecordedRequest:
+    """The same, of a client that tells something with two of three requests."""
+    told = (NO_HINTS, RequestHints(session_end=number % 2), RequestHints(0, number / 8, number))[number % 3]
+    return replace(request(number), hints=told)
 
 
 def recorder(folder: Path, clock: ManualClock | None = None, bounds: RecordingBounds = SMALL) -> Recorder:

@@ -9,6 +9,7 @@ import pytest
 from rolling_samples import recorder
 
 from autotune.core.access import AccessFeatures, AccessRecord
+from autotune.core.decide.features import EXPECTED_IDLE_S, N_FEATURES, PRIORITY, SESSION_END, UNKNOWN
 from autotune.core.errors import TraceError
 from autotune.core.telemetry.events import StoredRun
 from autotune.core.telemetry.wire import Direction, EpochCause, EpochStart, StreamFacts, TransferRecord
@@ -67,6 +68,24 @@ def test_a_session_is_one_only_where_the_client_named_it(tmp_path: Path) -> None
     named = replace(run(2, (1,), 0, None), features=replace(FEATURES, turn=0))
     fed(tmp_path, START, run(1, (1,), 0, None), named)
     assert Trace.open(f"recording:{tmp_path}").session.tolist() == [-1, 0]
+
+
+def test_hints_are_those_of_the_features(tmp_path: Path) -> None:
+    """What the client told stands among the features of the stretches; where nobody told anything there is nothing."""
+    vector = [UNKNOWN] * N_FEATURES
+    vector[SESSION_END], vector[EXPECTED_IDLE_S], vector[PRIORITY] = 1.0, 12.5, 3.0
+    told = replace(FEATURES, runs=((1, tuple(vector)),))
+    silent = replace(FEATURES, runs=((1, (UNKNOWN,) * N_FEATURES),))
+    odd = replace(FEATURES, runs=((1, (7.0,) * N_FEATURES), (1, (1.0, 2.0))))
+    records = [replace(run(n, (n,), 0, None), features=given) for n, given in enumerate((told, silent, odd, FEATURES))]
+    fed(tmp_path / "told", START, *records)
+    hints = Trace.open(f"recording:{tmp_path / 'told'}").hints
+    assert hints is not None
+    assert hints.session_end.tolist() == [1, -1, -1, -1]
+    assert hints.expected_idle_s.tolist() == [12.5, -1.0, -1.0, -1.0]
+    assert hints.priority.tolist() == [3, -1, -1, -1]
+    fed(tmp_path / "silent", START, *records[1:])
+    assert Trace.open(f"recording:{tmp_path / 'silent'}").hints is None
 
 
 def test_runs_that_do_not_fit_end_the_epoch(tmp_path: Path) -> None:

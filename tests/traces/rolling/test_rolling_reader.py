@@ -6,14 +6,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
-from rolling_samples import FACTS, record, recorder, request
+from rolling_samples import FACTS, hinted, record, recorder, request
 
 from autotune.core.errors import TraceError
 from autotune.core.trace import Trace
+from autotune.core.trace_hints import RequestHints
 from autotune.traces.compact import compact, main
 from autotune.traces.recording import write_recording
 from autotune.traces.rolling.epochs import EvidenceGrade, segments_of
+from autotune.traces.rolling.journal import FACTS as FACTS_FRAME
+from autotune.traces.rolling.journal import REQUEST, WORD, frames
 
 
 def same(one: Trace, other: Trace) -> bool:
@@ -33,6 +37,48 @@ def test_parquet_and_journal_are_the_same_trace(tmp_path: Path) -> None:
     assert {path.suffix for path in segments_of(tmp_path).values()} == {".parquet"}
     assert same(Trace.open(f"recording:{tmp_path}"), before)
     assert compact(tmp_path).written == 0
+
+
+def test_hints_survive_both_forms(tmp_path: Path) -> None:
+    """What clients told comes back from journals and from Parquet, in segments that have some and in those without."""
+    writer = recorder(tmp_path)
+    writer.begin_epoch(FACTS)
+    told = [hinted(number) if number >= 100 else request(number) for number in range(200)]
+    for each in told:
+        writer.append(each)
+    writer.close()
+    before = Trace.open(f"recording:{tmp_path}")
+    compact(tmp_path)
+    after = Trace.open(f"recording:{tmp_path}")
+    assert same(before, after)
+    for trace in (before, after):
+        assert trace.hints is not None
+        assert trace.hints.session_end.tolist() == [each.hints.session_end for each in told]
+        assert trace.hints.expected_idle_s.tolist() == [each.hints.expected_idle_s for each in told]
+        assert trace.hints.priority.tolist() == [each.hints.priority for each in told]
+    kinds = {len(pq.read_schema(path).names) for path in segments_of(tmp_path).values()}
+    assert kinds == {8, 11}
+
+
+def test_without_hints_the_files_are_those_of_before(tmp_path: Path) -> None:
+    """Where nobody told anything, a journal has no other frames and a trace no hints, so that old files stay valid."""
+    record(tmp_path, range(20))
+    (path,) = segments_of(tmp_path).values()
+    assert {frame[:1] for frame in frames(path.read_bytes())} == {FACTS_FRAME, WORD, REQUEST}
+    assert Trace.open(f"recording:{tmp_path}").hints is None
+
+
+@pytest.mark.parametrize(
+    "told",
+    [RequestHints(2), RequestHints(-2), RequestHints(expected_idle_s=-0.5), RequestHints(expected_idle_s=float("inf"))],
+)
+def test_hints_that_mean_nothing_are_not_written(tmp_path: Path, told: RequestHints) -> None:
+    """Such a request counts as lost, and what comes next is of another epoch."""
+    writer = recorder(tmp_path)
+    writer.begin_epoch(FACTS)
+    writer.append(replace(request(0), hints=told))
+    assert writer.lost == 1
+    writer.close()
 
 
 def test_parquet_is_the_same_bytes_each_time(tmp_path: Path) -> None:

@@ -21,7 +21,8 @@ from autotune.core.units import NS_PER_S
 LOOK_NS = NS_PER_S // 5  # between two looks at the identity
 RACY_NS = 2 * NS_PER_S  # the coarsest clock of a file system in use (FAT)
 READ_NS = 10 * NS_PER_S  # between two readings of a file whose identity stays the same
-MAX_POLICY_BYTES = 256 * 1024  # 40 times an ordinary document; larger ones would hold the scheduler up
+# A learned rule on trial with another one to fall back to, twice over; larger ones would hold the scheduler up.
+MAX_POLICY_BYTES = 512 * 1024
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,9 @@ class PolicyManager(ConnectorHooks):
         super().__init__(*args, **named)
         self._now_ns = now_ns
         self._trails: dict[str, RequestTrail] = {}
-        self.counters = PolicyCounters(facts.n_chunks)
+        self.counters = PolicyCounters(
+            facts.n_chunks, "" if settings.telemetry is None else settings.telemetry.endpoint
+        )
         self.groups = ChunkGroups(
             {group.group_id: group.chunk_tokens for group in facts.groups}, facts.full_attention_groups
         )

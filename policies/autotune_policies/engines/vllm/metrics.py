@@ -34,6 +34,7 @@ from autotune_policies.engines.vllm.series import (
     RELOAD_ERRORS,
     RELOADS,
     RESIDENT_CHUNKS,
+    TELEMETRY_INFO,
     HostLookup,
     LoadRefusal,
     LostRecord,
@@ -53,6 +54,7 @@ __all__ = [
 ]
 
 MAX_PENDING_OBSERVATIONS = 4096
+_NOWHERE = "none"
 
 
 _PLAIN = (
@@ -85,6 +87,10 @@ class StatsSink(Protocol):
 class PolicyCounters:
     """What the manager counts between two drains; every field may simply be added to.
 
+    Args:
+        capacity_chunks: Chunks that the host can hold.
+        telemetry: Where records go, as a reader would write it; empty = nowhere.
+
     Attributes:
         lookups: Requests by :class:`HostLookup`.
         lookup_chunks: Chunks by :class:`HostLookup`.
@@ -101,6 +107,7 @@ class PolicyCounters:
         "_labelled",
         "_policy",
         "_shown",
+        "_telemetry",
         "admissions",
         "capacity_chunks",
         "evictions",
@@ -119,8 +126,9 @@ class PolicyCounters:
         "resident_chunks",
     )
 
-    def __init__(self, capacity_chunks: int = 0) -> None:
+    def __init__(self, capacity_chunks: int = 0, telemetry: str = "") -> None:
         self.capacity_chunks = capacity_chunks
+        self._telemetry = telemetry or _NOWHERE
         self.resident_chunks = self.ghost_entries = 0
         self._policy = ("lru", "none")
         self._before: tuple[str, str] | None = None
@@ -189,6 +197,7 @@ class PolicyCounters:
             (CAPACITY_CHUNKS.name, ()): self.capacity_chunks,
             (GHOST_ENTRIES.name, ()): self.ghost_entries,
             (POLICY_INFO.name, self._policy): 1,
+            (TELEMETRY_INFO.name, (self._telemetry,)): 1,
         }
         if self._before is not None and self._before != self._policy:
             now[POLICY_INFO.name, self._before] = 0

@@ -134,6 +134,12 @@ POLICY_INFO = MetricDefinition(
     "1 for the policy in force, 0 for those before it: its kind, and the first 12 digits of its document's hash.",
     ("kind", "policy_hash"),
 )
+TELEMETRY_INFO = MetricDefinition(
+    "kv_autotune_telemetry_info",
+    MetricKind.GAUGE,
+    "1, with the place where the plug-in writes its records; none where telemetry is off.",
+    ("telemetry",),
+)
 DECISION_SECONDS = MetricDefinition(
     "kv_autotune_decision_seconds",
     MetricKind.HISTOGRAM,
@@ -158,5 +164,6 @@ DEFINITIONS: tuple[MetricDefinition, ...] = (
     CAPACITY_CHUNKS,
     GHOST_ENTRIES,
     POLICY_INFO,
+    TELEMETRY_INFO,
     DECISION_SECONDS,
 )

@@ -52,8 +52,9 @@ class Witness:
         self.recorder: AccessRecorder | None = None
         self.log: DecisionLog | None = None
         if settings.telemetry is not None:
+            engine = f"vllm {facts.engine_version}"
             stream = StreamFacts(
-                f"vllm {facts.engine_version}", facts.model, self._chunk_tokens, facts.kv_bytes_per_token
+                engine, facts.model, self._chunk_tokens, facts.kv_bytes_per_token, n_groups=len(facts.groups)
             )
             self.recorder = AccessRecorder(stream, settings.telemetry, settings.telemetry_max_bytes)
         if settings.decision_log is not None:

@@ -33,7 +33,7 @@ from autotune_policies.engines.live.segments import SegmentWriter
 from autotune_policies.engines.live.targets import TelemetryTarget
 
 pytestmark = pytest.mark.engine("msgspec")
-FACTS = StreamFacts("vllm 0.32.0", "tiny", 32, 1024)
+FACTS = StreamFacts("vllm 0.32.0", "tiny", 32, 1024, n_groups=2)
 SECOND_NS = 10**9
 BIG = 2**25
 
@@ -110,6 +110,16 @@ def test_records_of_earlier_writers_stay_readable() -> None:
     (record,) = read_all([header_frame(), msgspec.msgpack.encode(frame)])
     assert record.features == AccessFeatures(1.5, None, 0.25, 7, "stop", 3)
     assert record.features.runs is None
+
+
+def test_headers_of_earlier_writers_stay_readable() -> None:
+    """A header without the kinds of layers is read; how many there are is not known."""
+    import msgspec
+
+    header = msgspec.msgpack.decode(header_frame())
+    reader = FrameReader()
+    assert reader.read(msgspec.msgpack.encode(header[:-1])) == []
+    assert reader.facts == StreamFacts("vllm 0.32.0", "tiny", 32, 1024, n_groups=0)
 
 
 def test_no_token_and_no_text_of_a_request_leaves(tmp_path: Path) -> None:

@@ -15,7 +15,12 @@ from autotune.core.policy import LruDocument, StoredTier, Tiers, policy_spec
 from autotune.core.trace import Trace
 from autotune.core.types import Admission, Tier
 from autotune.sim.tiers import tier_context
-from autotune.testing.documents import example_document, policy_documents
+from autotune.testing.documents import (
+    example_document,
+    example_learned_document,
+    example_priced_document,
+    policy_documents,
+)
 from autotune_policies.engines.live.ranks import Ranks
 from autotune_policies.engines.live.rules import HostRules, ValueTerms, chunk_value_s
 
@@ -37,6 +42,16 @@ def test_rules_are_those_of_the_simulator(document: LruDocument) -> None:
     assert rules.cost_weight == dict(spec.params).get("cost_weight", 0.0)
     assert rules.admission is document.tiers.host.admission
     assert len(rules.document_hash) == 64
+
+
+def test_prices_of_ranks_change_no_rule() -> None:
+    """A learned document with measured prices is obeyed as the same one without them."""
+    priced, plain = HostRules.of(example_priced_document()), HostRules.of(example_learned_document())
+    assert priced.learned is not None
+    assert plain.learned is not None
+    assert priced.learned.gains == plain.learned.gains
+    assert replace(priced, learned=None, document_hash="") == replace(plain, learned=None, document_hash="")
+    assert priced.document_hash != plain.document_hash
 
 
 def test_document_without_host_is_refused() -> None:

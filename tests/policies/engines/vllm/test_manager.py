@@ -329,10 +329,13 @@ def test_decisions_are_logged_with_their_reason(tmp_path: Path) -> None:
 
 
 def test_requests_are_recorded(tmp_path: Path) -> None:
-    """With telemetry on, a request's runs can be read back with what was known of them."""
+    """With telemetry on, a request's runs can be read back with what was known of them, and what its client told."""
     from autotune.core.telemetry.segments import read_segments
+    from autotune.core.trace_hints import RequestHints
     from autotune.core.types import Tier
+    from autotune.traces.rolling.feed import request_of
     from autotune_policies.engines.live.targets import TelemetryTarget
+    from autotune_policies.engines.vllm.client_hints import ClientHints
     from autotune_policies.engines.vllm.features import FinishedRequest
 
     driver = Driver(telemetry=TelemetryTarget.parse(f"file:{tmp_path / 'records'}"))
@@ -345,11 +348,17 @@ def test_requests_are_recorded(tmp_path: Path) -> None:
             driver.manager.complete_load(keys[:n_hits], context)
         output = driver.manager.prepare_store(keys[n_hits:], context)
         driver.manager.complete_store(output.keys_to_store, context)
-        driver.manager.note_ended(context.req_id, FinishedRequest(keys, 0, n_hits, 100, 7, "stop", "session"))
+        told = ClientHints(session_end=1, expected_idle_s=9.5) if length == 6 else ClientHints()
+        ended = FinishedRequest(keys, 0, n_hits, 100, 7, "stop", "session", hints=told)
+        driver.manager.note_ended(context.req_id, ended)
         driver.manager.on_request_finished(context)
         driver.step()
     driver.manager.shutdown()
     records = list(read_segments(tmp_path / "records"))
+    first, second = (request_of(runs) for runs in (records[:1], records[1:]))
+    assert first is not None
+    assert second is not None
+    assert (first.hints, second.hints) == (RequestHints(), RequestHints(1, 9.5, -1))
     assert [(record.tier, len(record.block_ids)) for record in records] == [(None, 4), (Tier.HOST, 4), (None, 2)]
     assert records[1].features.frequency == 2.0
     assert records[1].features.turn == 1
@@ -367,3 +376,31 @@ def test_siblings_of_a_lost_chunk_are_the_next_to_go(tmp_path: Path) -> None:
         driver.serve([key(number, depth, group) for group in (0, 1) for depth in range(2)])
     assert driver.serve([key(2, 0)]).evicted_keys == [key(0, 1)]
     assert driver.serve([key(3, 0)]).evicted_keys == [key(0, 1, group=1)]
+
+
+class Gauges:
+    """What is handed over to the engine's page, gauges only."""
+
+    def __init__(self) -> None:
+        self.shown: dict[tuple[str, tuple[str, ...]], float] = {}
+
+    def increase_counter(self, counter_name: str, counter_increase_value: float, labelvalues: Any = ()) -> None:
+        """Counters are not looked at."""
+
+    def observe_histogram(self, histogram_name: str, histogram_value: float, labelvalues: Any = ()) -> None:
+        """Nor are histograms."""
+
+    def set_gauge(self, gauge_name: str, gauge_value: float, labelvalues: Any = ()) -> None:
+        """Remember it."""
+        self.shown[gauge_name, labelvalues] = gauge_value
+
+
+def test_the_page_says_where_records_go(tmp_path: Path) -> None:
+    """A sidecar finds them there without being told; without telemetry the page says none."""
+    from autotune_policies.engines.live.targets import TelemetryTarget
+
+    for target, place in ((TelemetryTarget.parse(f"file:{tmp_path}/r"), f"file://{tmp_path}/r"), (None, "none")):
+        gauges, driver = Gauges(), Driver(telemetry=target)
+        driver.manager.counters.drain(gauges)
+        driver.manager.shutdown()
+        assert gauges.shown["kv_autotune_telemetry_info", (place,)] == 1

@@ -50,7 +50,7 @@ def test_counts_reach_the_page_under_their_names(monkeypatch: pytest.MonkeyPatch
     from vllm.distributed.kv_transfer.kv_connector.v1.offloading.metrics import OffloadingConnectorStats
 
     page = prom_metrics(monkeypatch)
-    counters = PolicyCounters(capacity_chunks=100)
+    counters = PolicyCounters(capacity_chunks=100, telemetry="file:///var/records")
     counters.set_policy("rank", "ab" * 32)
     for step in range(3):
         counters.resident_chunks = step
@@ -68,6 +68,7 @@ def test_counts_reach_the_page_under_their_names(monkeypatch: pytest.MonkeyPatch
     assert shown["kv_autotune_resident_chunks"] == 2
     assert shown["kv_autotune_capacity_chunks"] == 100
     assert shown["kv_autotune_policy_info rank abababababab"] == 1
+    assert shown["kv_autotune_telemetry_info file:///var/records"] == 1
     assert shown["kv_autotune_decision_seconds_count"] == 3
     assert shown["kv_autotune_decision_seconds_bucket 5e-05"] == 3
     assert shown["kv_autotune_decision_seconds_bucket 2.5e-05"] == 0

@@ -110,6 +110,7 @@ def test_every_counter_is_on_the_page_from_the_start() -> None:
     assert {name for name, _ in page.gauges} == gauges
     assert page.gauges["kv_autotune_capacity_chunks", ()] == 7
     assert page.gauges["kv_autotune_policy_info", ("lru", "none")] == 1
+    assert page.gauges["kv_autotune_telemetry_info", ("none",)] == 1
 
 
 PLAIN = (

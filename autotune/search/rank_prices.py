@@ -1,0 +1,33 @@
+"""Prices of ranks for a learned policy: measured where it is in force, written into its document."""
+
+from __future__ import annotations
+
+from autotune.core.costs import CostProfile
+from autotune.core.policy import ClassHazardDocument, RankPrices
+from autotune.core.trace import Trace
+from autotune.sim.config import CacheConfig
+from autotune.sim.obeying import governed_tiers, rules_of
+from autotune.sim.rank_prices import marginal_ranks
+
+
+def with_rank_prices(
+    document: ClassHazardDocument, trace: Trace, engine: CacheConfig, costs: CostProfile
+) -> ClassHazardDocument:
+    """The document with what room is worth on the tiers that its rule governs.
+
+    Args:
+        document: The policy.
+        trace: Requests as those that it was learned from.
+        engine: Capacities, timing and the store mode of the rule.
+        costs: The cost model.
+    """
+    found = marginal_ranks(trace, engine, costs, rules_of(document), governed_tiers(document))
+    start, stop = found.measured
+    prices = RankPrices(
+        device_s_per_block_s=found.device_s_per_block_s,
+        host_s_per_block_s=found.host_s_per_block_s,
+        moments=found.moments,
+        measured_on=f"requests {start + 1:,} to {stop:,} of the trace, with the rule in force from the first on",
+    )
+    section = document.class_hazard.model_copy(update={"prices": prices})
+    return document.model_copy(update={"class_hazard": section})

@@ -1,0 +1,44 @@
+"""One LRU over device and host: what an engine under a learned policy does before anything is learned.
+
+With eager stores that is LRU on each tier. With lazy or exclusive stores a block that comes down keeps the age of its
+last use, blocks of one age leave deepest first, and copies of what the device holds too leave before all others, so
+that both tiers together hold what was used last. Under instant timing that includes all that LRU with eager stores
+holds, as long as no two requests come at one moment: their blocks have one age, and leave by depth alone.
+:mod:`~autotune.sim.joint_reference` says it in plain Python.
+"""
+
+from __future__ import annotations
+
+from autotune.core.costs import CostProfile
+from autotune.core.trace import Trace
+from autotune.sim.config import CacheConfig
+from autotune.sim.learned import WRITE_BURST_S, LearnedCache
+from autotune.sim.result import CacheResult
+
+
+def simulate_joint_lru(
+    trace: Trace,
+    engine: CacheConfig,
+    costs: CostProfile,
+    *,
+    write_bytes_per_s: float = 0.0,
+    write_burst_s: float = WRITE_BURST_S,
+) -> CacheResult:
+    """Run every request of the trace, starting empty.
+
+    Args:
+        trace: The requests.
+        engine: Capacities, store mode and timing; its policies of device and host are not looked at.
+        costs: The cost model.
+        write_bytes_per_s: Bytes per second that may be stored to the host, on average; 0 = as many as come.
+        write_burst_s: Seconds of that budget that may be saved up.
+
+    Raises:
+        TraceError: the trace carries no blocks, or a request that would pin a block twice.
+        SimulationError: the engine stores chunks of several blocks.
+    """
+    cache = LearnedCache(
+        trace, engine, costs, shadows=False, write_bytes_per_s=write_bytes_per_s, write_burst_s=write_burst_s
+    )
+    cache.run(cache.trace.n_requests)
+    return cache.result()

@@ -1,0 +1,96 @@
+"""Prices of room under a learned rule: the rank of the next to leave, where the rule is in force."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from autotune.core.decide.hazard import KEY_SCALE, age_bin, hazard_key
+from autotune.core.decide.reuse_layout import N_AGE_BINS
+from autotune.core.history import CLASS, IDLE_SINCE_NS
+from autotune.core.state import CHILDREN, DEPTH, GHOST, NOW_NS, PINS, WHERE, TierState
+from autotune.core.trace import Trace
+from autotune.core.types import StoreMode, Tier, Timing
+from autotune.core.units import NS_PER_S
+from autotune.sim.config import CacheConfig
+from autotune.sim.learned import HazardRules, LearnedCache
+from autotune.sim.obeying import BOTH_TIERS, rules_of
+from autotune.sim.rank_prices import marginal_ranks, next_to_leave
+from autotune.testing.documents import example_learned_document
+from autotune.testing.streams import Ask, make_costs, make_trace
+
+DOCUMENT = example_learned_document()
+COSTS = make_costs()
+
+
+@pytest.fixture(scope="module")
+def trace() -> Trace:
+    """Chains of three blocks, some of which come back soon and some late."""
+    starts = np.random.default_rng(5).zipf(1.4, 400) % 40 * 10
+    return make_trace([Ask(2.0 * i, [s, s + 1, s + 2]) for i, s in enumerate(starts.tolist())])
+
+
+def rules() -> HazardRules:
+    """The example's rule."""
+    return rules_of(DOCUMENT)
+
+
+def smallest_rank(state: TierState, given: HazardRules, tier: Tier) -> float:
+    """Rank of the next to leave, from the definition: over residents that nothing continues and no request uses."""
+    gains = (given.packed.gains if tier is Tier.HOST else given.device_gains).reshape(-1, N_AGE_BINS)
+    tick_ns = round(given.tick_s * NS_PER_S)
+    began_ns = int(state.ints[NOW_NS]) // tick_ns * tick_ns
+    keys, edges_ns = [], given.packed.edges_ns.astype(np.float64)
+    for block in range(len(state.keys)):
+        node = state.nodes[block]
+        if 0 < node[WHERE] < GHOST and node[PINS] == 0 and node[CHILDREN] == 0:
+            age = age_bin(began_ns - int(state.shared[block, IDLE_SINCE_NS]), edges_ns)
+            value_ns = int(state.terms[min(int(node[DEPTH]), len(state.terms) - 1)])
+            keys.append(hazard_key(value_ns, float(gains[state.shared[block, CLASS], age]), 1.0))
+    return min(keys) / (KEY_SCALE * NS_PER_S)
+
+
+@pytest.mark.parametrize("timing", Timing)
+def test_rank_of_the_next_to_leave_is_that_of_the_rule(trace: Trace, timing: Timing) -> None:
+    """What is looked up equals the smallest rank by the rule's definition, and looking changes nothing."""
+    cache = LearnedCache(trace, CacheConfig(20, 40, timing=timing), COSTS, shadows=False)
+    cache.know(rules().packed)
+    cache.obey(cache.live, rules())
+    for stop in (100, 250, 400):
+        cache.run(stop)
+        for tier, state in ((Tier.DEVICE, cache.live.device), (Tier.HOST, cache.live.host)):
+            before = state.nodes.copy(), state.heap.copy()
+            assert next_to_leave(state) == smallest_rank(state, rules(), tier) > 0.0
+            assert np.array_equal(before[0], state.nodes)
+            assert np.array_equal(before[1], state.heap)
+
+
+@pytest.mark.parametrize("store_mode", StoreMode)
+def test_scarce_room_has_a_price_and_plenty_has_none(trace: Trace, store_mode: StoreMode) -> None:
+    """Where blocks leave there is a price above 0; where all fit it is 0; a tier that LRU governs has none."""
+    tight = marginal_ranks(trace, CacheConfig(20, 30, store_mode=store_mode), COSTS, rules(), BOTH_TIERS)
+    assert tight.device_s_per_block_s is not None
+    assert tight.host_s_per_block_s is not None
+    assert tight.device_s_per_block_s > 0.0
+    assert tight.host_s_per_block_s > 0.0
+    assert (tight.moments, tight.measured) == (64, (200, 400))
+    roomy = marginal_ranks(trace, CacheConfig(200, 400, store_mode=store_mode), COSTS, rules(), BOTH_TIERS)
+    assert (roomy.device_s_per_block_s, roomy.host_s_per_block_s) == (0.0, 0.0)
+    on_host = marginal_ranks(trace, CacheConfig(20, 30, store_mode=store_mode), COSTS, rules(), (Tier.HOST,))
+    assert on_host.device_s_per_block_s is None
+    assert on_host.host_s_per_block_s is not None
+
+
+def test_more_room_is_cheaper(trace: Trace) -> None:
+    """With a larger device the next to leave saves less, and a run repeated gives the same price."""
+    prices = [
+        marginal_ranks(trace, CacheConfig(blocks, 40), COSTS, rules(), BOTH_TIERS).device_s_per_block_s or 0.0
+        for blocks in (9, 30, 60, 60)
+    ]
+    assert prices[0] > prices[1] > prices[2] == prices[3]
+
+
+def test_a_trace_of_one_request_can_be_measured() -> None:
+    """There is one moment to look at, and nothing left."""
+    found = marginal_ranks(make_trace([Ask(0.0, [1, 2])]), CacheConfig(4, 4), COSTS, rules(), BOTH_TIERS)
+    assert (found.moments, found.device_s_per_block_s, found.host_s_per_block_s) == (1, 0.0, 0.0)

@@ -10,13 +10,13 @@ import pytest
 from autotune import api
 from autotune.api import Policy, Simulation, simulate
 from autotune.core.errors import ConfigError, SimulationError
-from autotune.core.policy import ClassHazardDocument, LruDocument, parse
+from autotune.core.policy import ClassHazardDocument, LruDocument, WriteBudget, parse
 from autotune.core.settings import Settings, ValidationSettings
 from autotune.core.trace import Trace
 from autotune.core.types import StoreMode, Timing
 from autotune.online.guard import Arm
 from autotune.online.past import rules_for
-from autotune.search.learned_document import Origin, online_document
+from autotune.search.learned_document import Origin, document_in_force, online_document
 from autotune.search.online_run import OnlineRun
 from autotune.sim.engine import simulate_cache
 from autotune.sim.learned import LearnedCache
@@ -185,3 +185,49 @@ def test_an_origin_counts_for_the_fingerprint(trace: Trace) -> None:
     assert (document.fingerprint.model, document.fingerprint.trace_block_tokens) == (shape.name, 512)
     assert document.budgets.host_bytes == 1500 * 512 * costs.kv_bytes_per_token
     assert isinstance(outcome.online.origin, Origin)
+
+
+def test_a_write_budget_is_in_the_policy_and_is_kept_there_too(trace: Trace, run: OnlineRun) -> None:
+    """The loop's rule, its budget and the copies that it makes dear come back from the file and keep to the budget."""
+    stock = run.lru.stock
+    bytes_per_s = 0.5 * int(stock.stored.sum()) * stock.block_bytes / trace.span_s
+    section = Settings().online.model_copy(update={"write_bytes_per_s": bytes_per_s, "write_burst_s": 60.0})
+    limited = simulate(trace, "online", **SIZES, settings=Settings(online=section))  # type: ignore[arg-type]
+    assert limited.online is not None
+    assert limited.online.result.arm is Arm.LEARNED
+    document = parse(Policy(limited.online.document()).to_yaml())
+    assert isinstance(document, ClassHazardDocument)
+    assert document.budgets.host_write == WriteBudget(bytes_per_s=bytes_per_s, burst_s=60.0)
+    assert document.class_hazard.copy_factor == 0.5
+    allowed = bytes_per_s * (1.05 * trace.span_s + 60.0) + stock.block_bytes
+    for cache in (limited.cache, simulate(trace, Policy(document)).cache):
+        assert int(cache.stored.sum()) * stock.block_bytes <= allowed
+    assert Policy(document).verify(trace).holds
+    assert document.expectation is not None
+    assert run.document().budgets.host_write is None
+
+
+def test_a_file_with_a_budget_is_the_loops_cache_under_it(trace: Trace, run: OnlineRun) -> None:
+    """In force from the first request on, it does what the loop's compiled cache does with that rule and budget."""
+    learned, origin = run.result.in_force, run.origin
+    assert learned is not None
+    budget = WriteBudget(bytes_per_s=2e8, burst_s=30.0)
+    document = document_in_force(run.result, replace(origin, write=budget), 0.5)
+    by_file = simulate(trace, Policy(document), **SIZES).cache  # type: ignore[arg-type]
+    limits = {"write_bytes_per_s": budget.bytes_per_s, "write_burst_s": budget.burst_s}
+    cache = LearnedCache(trace, origin.engine, origin.costs, shadows=False, **limits)  # type: ignore[arg-type]
+    rules = rules_for(learned, 0.5)
+    cache.know(rules.packed)
+    cache.obey(cache.live, rules)
+    cache.run(trace.n_requests)
+    by_hand = cache.result()
+    for name in COUNTED:
+        assert np.array_equal(getattr(by_file, name), getattr(by_hand, name)), name
+    assert by_file.stored.sum() < simulate(trace, Policy(run.document())).cache.stored.sum()
+
+
+def test_lru_at_the_end_of_a_run_with_a_budget_has_none(run: OnlineRun) -> None:
+    """Nothing keeps a budget under LRU, so its policy does not claim one."""
+    origin = replace(run.origin, write=WriteBudget(bytes_per_s=2e8, burst_s=30.0))
+    document = document_in_force(replace(run.result, arm=Arm.LRU), origin, 0.5)
+    assert document.budgets.host_write is None

@@ -19,6 +19,7 @@ from autotune.core.units import GIB
 from autotune.search.learned_document import Origin
 from autotune.search.online_run import OnlineRun, run_online
 from autotune.search.problem import ranked_tier, with_policy
+from autotune.search.write_budget import write_budget
 from autotune.sim.budget import Budget
 from autotune.sim.engine import simulate_cache
 from autotune.sim.from_policy import simulate_document
@@ -112,7 +113,8 @@ def simulate(
     online = None
     if policy == ONLINE:
         config = learning_engine(config, settings.online, store, device)
-        online = run_online(Origin(trace, config, costs, shape, seed), start, settings)
+        origin = Origin(trace, config, costs, shape, seed, write=write_budget(settings.online))
+        online = run_online(origin, start, settings)
         cache = online.result.cache
     elif document:
         cache = simulate_document(trace, document, config, costs, store=store, device_policy=device)

@@ -15,6 +15,7 @@ from autotune.search.result import TuneResult
 from autotune.search.space import SearchSpace, load_space
 from autotune.search.tune import Progress, TuneTask, load_objective
 from autotune.search.tune import tune as run_tuning
+from autotune.search.write_budget import write_budget
 from autotune.sim.budget import Budget
 from autotune.sim.serving import queue_for, under_lru
 
@@ -73,7 +74,7 @@ def tune(
     lru = under_lru(trace, engine, costs)
     queue, note = queue_for(lru, settings.queue, required=needs_queue, seed=settings.search.seed)
     task = TuneTask(
-        problem=Problem(trace, engine, costs, ranked_tier(engine), queue),
+        problem=Problem(trace, engine, costs, ranked_tier(engine), queue, write_budget(settings.online)),
         space=space or load_space(),
         objective=objective,
         constraints=limits,

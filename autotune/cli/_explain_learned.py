@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from autotune.core.errors import PolicyError
 
 if TYPE_CHECKING:
-    from autotune.core.policy import Explanation, HorizonParts, LearnedParts
+    from autotune.core.policy import Explanation, HorizonParts, KeyParts, LearnedParts
 
 _PARTS_IN_A_LINE = 6
 
@@ -35,6 +35,7 @@ def one_line(told: Explanation, learned: LearnedParts) -> str:
     """Everything in one line: parts, score, probability, class, curve, rank, prices, decision."""
     near, far = learned.near, learned.far
     ranks = ", ".join(f"{rank.tier.name.lower()} {_rank(rank.saved_s_per_s)}" for rank in learned.ranks)
+    stands = f"rank {ranks}" if learned.key is None else key_text(learned.key)
     steps = (
         f"{told.decision}: {_sum(near)}",
         f"P {near.probability:.3g} within {near.horizon_s:g} s; far score {_odds(far.log_odds)}",
@@ -42,10 +43,21 @@ def one_line(told: Explanation, learned: LearnedParts) -> str:
         f"class {learned.block_class}",
         f"hazard {learned.hazard_per_s:.3g} per s at {learned.age_s:g} s",
         f"P {learned.reuse_probability:.3g} within {far.horizon_s:g} s from now",
-        f"rank {ranks}",
+        stands,
         _prices(told, learned),
     )
     return " → ".join(steps)
+
+
+def key_text(key: KeyParts) -> str:
+    """The key and its parts, in seconds from now."""
+    parts = f"last use {_seconds(key.recency_s)}, odds {_seconds(key.odds_shift_s)}, cost {_seconds(key.value_shift_s)}"
+    copy = "leave first" if key.copy_shift_s is None else _seconds(key.copy_shift_s)
+    return f"key {_seconds(key.key_s)} ({parts}; copies of what the device holds: {copy})"
+
+
+def _seconds(time_s: float) -> str:
+    return f"{time_s:+,.4g} s".replace("-", "−")
 
 
 def part_rows(learned: LearnedParts) -> list[tuple[str, str, str]]:

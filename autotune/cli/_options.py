@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from autotune.core.errors import ConfigError
+from autotune.core.units import GB
+
+if TYPE_CHECKING:
+    from autotune.core.settings import Settings
+    from autotune.core.types import RankForm
 
 Sources = Annotated[
     list[str],
@@ -38,6 +43,13 @@ DiskBlocks = Annotated[int | None, typer.Option("--disk-blocks", help="The same 
 LinkGbPerS = Annotated[
     float | None, typer.Option("--link-gb-per-s", help="Host link in GB/s, both directions; else the profile's.")
 ]
+WriteGbPerS = Annotated[
+    float | None,
+    typer.Option(
+        "--write-gb-per-s",
+        help="GB per second that a learned policy may store to the host on average; else as the settings say.",
+    ),
+]
 Engine = Annotated[
     str | None,
     typer.Option(
@@ -51,6 +63,29 @@ Scenario = Annotated[
     typer.Option("--scenario", metavar="NAME|FILE", help="Kind of traffic, such as long-chat: load and settings."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
+
+
+def with_write_budget(settings: Settings, gb_per_s: float | None) -> Settings:
+    """The settings with a write budget for what is learned, if one was given.
+
+    Raises:
+        ConfigError: it is out of range.
+    """
+    if gb_per_s is None:
+        return settings
+    from autotune.core.settings import Settings
+    from autotune.core.validation import validate
+
+    tree = settings.model_dump(mode="json")
+    tree["online"]["write_bytes_per_s"] = gb_per_s * GB
+    return validate(Settings, tree, ConfigError, "settings")
+
+
+def with_form(settings: Settings, form: RankForm | None) -> Settings:
+    """The settings with the form in which what is learned ranks blocks, if one was given."""
+    if form is None:
+        return settings
+    return settings.model_copy(update={"online": settings.online.model_copy(update={"form": form})})
 
 
 def measured_from_s(text: str | None, span_s: float) -> float:

@@ -87,11 +87,12 @@ def _draw(document: PolicyDocument, told: Explanation, title: str, path: Path) -
 
 def as_object(document: PolicyDocument, told: Explanation) -> dict[str, object]:
     """The JSON object of an explanation: null for a price that was not measured and a tier that does not exist."""
-    prices = document.prices
+    prices, budget = document.prices, document.budgets.host_write
     return asdict(told) | {
         "value_host_s": told.value_host_s if math.isfinite(told.value_host_s) else None,
         "device_price_s_per_byte": prices.device_s_per_byte,
         "host_price_s_per_byte": prices.host_s_per_byte,
+        "host_write": None if budget is None else budget.model_dump(),
         "ranks": [asdict(rank) | {"tier": rank.tier.name.lower()} for rank in told.ranks],
         "learned": None if told.learned is None else _learned_object(told, told.learned),
     }
@@ -159,7 +160,9 @@ def _rank_rows(told: Explanation, tiers: list[str]) -> list[tuple[str, list[str]
     """Where the block stands in the order of leaving: as seconds from now, or as what keeping it saves."""
     by_tier = {rank.tier.name.lower(): rank for rank in told.ranks}
     cells = [_rank_cells(by_tier.get(tier), told.learned, tier) for tier in tiers]
-    labels = ("who leaves first", "rank", "  last use", "  frequency's part", "  cost's part")
+    is_key = told.learned is not None and told.learned.key is not None
+    parts = ("key", "  last use", "  odds' part") if is_key else ("rank", "  last use", "  frequency's part")
+    labels = ("who leaves first", *parts, "  cost's part")
     rows = [(label, [column[row] for column in cells]) for row, label in enumerate(labels)]
     if told.learned is not None and told.learned.is_priced:
         priced = [price_text(told.learned, tier) or _ABSENT for tier in tiers]
@@ -168,6 +171,9 @@ def _rank_rows(told: Explanation, tiers: list[str]) -> list[tuple[str, list[str]
 
 
 def _rank_cells(rank: RankParts | None, learned: LearnedParts | None, tier: str) -> tuple[str, str, str, str, str]:
+    if rank is None and learned is not None and learned.key is not None:
+        key = learned.key
+        return "smallest key", _s(key.key_s), _s(key.recency_s), _s(key.odds_shift_s), _s(key.value_shift_s)
     if rank is None:
         saved = rank_text(learned, tier) if learned is not None else None
         return "saves least", saved or _ABSENT, _s(-learned.age_s) if learned else _ABSENT, _ABSENT, _ABSENT

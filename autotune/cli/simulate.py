@@ -13,7 +13,7 @@ from autotune.cli import _options as options
 from autotune.cli._out import require_writable
 from autotune.cli.common import print_json, reader_options, stdout_console
 from autotune.core.errors import ConfigError
-from autotune.core.types import StoreMode, Timing
+from autotune.core.types import RankForm, StoreMode, Timing
 
 if TYPE_CHECKING:
     from autotune.api import Policy, Simulation
@@ -42,6 +42,15 @@ def simulate(
     model: options.Model = "llama-3.1-8b",
     hardware: options.Hardware = "h100-sxm",
     link_gb_per_s: options.LinkGbPerS = None,
+    write_gb_per_s: options.WriteGbPerS = None,
+    form: Annotated[
+        RankForm | None,
+        typer.Option(
+            "--form",
+            help="With online: whether what is learned ranks blocks anew in every tick (hazard, the default) or by a "
+            "key that does not change while a block lies idle (fixed_key).",
+        ),
+    ] = None,
     store: Annotated[
         StoreMode | None,
         typer.Option(
@@ -83,11 +92,23 @@ def simulate(
     from autotune.core.trace import Trace
     from autotune.core.validation import validate
 
+    if write_gb_per_s is not None and policy != "online":
+        raise ConfigError(
+            "--write-gb-per-s belongs to --policy online",
+            got=f"--policy {policy}",
+            remedy="drop it; a policy file says its own (budgets.host_write)",
+        )
+    if form is not None and policy != "online":
+        raise ConfigError(
+            "--form belongs to --policy online",
+            got=f"--policy {policy}",
+            remedy="drop it; a policy file says its own (class_hazard.form)",
+        )
     if out is not None:
         if policy != "online":
             raise ConfigError("--out belongs to --policy online", got=f"--policy {policy}", remedy="drop --out")
         require_writable(out)
-    chosen = load_settings(settings)
+    chosen = options.with_form(options.with_write_budget(load_settings(settings), write_gb_per_s), form)
     loaded = Trace.open(trace, **reader_options(option or (), on_error=on_error))
     loaded.require_blocks()
     queue = {k: v for k, v in {"servers": servers, "time_scale": time_scale}.items() if v is not None}

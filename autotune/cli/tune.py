@@ -35,6 +35,7 @@ def tune(
     disk_gib: options.DiskGib = None,
     disk_blocks: options.DiskBlocks = None,
     link_gb_per_s: options.LinkGbPerS = None,
+    write_gb_per_s: options.WriteGbPerS = None,
     trials: Annotated[int | None, typer.Option("--trials", help="Settings to try; the first is LRU's own.")] = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Seed of the search.")] = None,
     sampler: Annotated[
@@ -136,6 +137,7 @@ def tune(
         queue={"servers": servers, "time_scale": time_scale},
         trace={"on_error": on_error},
     )
+    chosen = options.with_write_budget(chosen, write_gb_per_s)
     require_writable(out)
     loaded = Trace.open(sources, **reader_options(option or (), on_error=chosen.trace.on_error))
     with progress() as display:

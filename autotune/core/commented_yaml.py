@@ -123,7 +123,7 @@ def _readable(key: str, value: object) -> str:
         return ""
     if key.endswith("_bytes") and value >= MIB:
         return f"  # {value / GIB:.6g} GiB"
-    if key.endswith("_bytes_per_s"):
+    if key.endswith("bytes_per_s"):
         return f"  # {value / 1e9:.6g} GB/s"
     if key.endswith("_frac"):
         return f"  # {100 * value:.4g} %"

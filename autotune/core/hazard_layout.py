@@ -24,7 +24,9 @@ WRITE_NS = 6
 """Time in which the write budget allows one block; 0: there is none."""
 WRITE_BURST_NS = 7
 """Time for which the budget may be saved up."""
-EDGES = 8
+SCALE_NS = 8
+"""Near horizon of a rule whose key does not change while a block lies idle; 0: keys are those of a tick."""
+EDGES = 9
 """From here on the ages in ns that separate the bins."""
 
 # ``floats``

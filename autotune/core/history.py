@@ -14,9 +14,10 @@ import numpy.typing as npt
 
 from autotune.core.decide.features import N_FEATURES
 
-# Columns of ``shared`` (int64), one row per block, read by every tier: since when it is idle, and its class.
-IDLE_SINCE_NS, CLASS = range(2)
-N_SHARED_COLUMNS = 2
+# Columns of ``shared`` (int64), one row per block, read by every tier: since when it is idle, its class, and the log
+# odds of its reuse as :func:`autotune.core.decide.fixed.reuse_odds` counts them.
+IDLE_SINCE_NS, CLASS, ODDS = range(3)
+N_SHARED_COLUMNS = 3
 NO_ROW = -1
 
 # Columns of ``requests`` (int64). What is not known is -1.
@@ -30,7 +31,8 @@ N_AVERAGE_COLUMNS = 2
 
 # Columns of ``rows`` (int64). BLOCKS are those whose fate the cache decides: what overlaps a running request is out.
 W_REQUEST, W_USES, W_FIRST_NS, W_IDLE_NS, W_GAP_NS, W_PREVIOUS_GAP_NS, W_CLASS, W_BLOCKS = range(8)
-N_ROW_COLUMNS = 8
+W_ODDS = 8
+N_ROW_COLUMNS = 9
 
 # Columns of ``recent`` (float64).
 RECENT_SHORT, RECENT_LONG = range(2)

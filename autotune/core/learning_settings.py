@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from autotune.core.types import StoreMode
+from autotune.core.types import RankForm, StoreMode
 from autotune.core.validation import Strict
 
 Seconds = Annotated[float, Field(ge=0.0, le=31_536_000.0)]
@@ -136,6 +136,11 @@ class LearningSettings(Strict):
         le=1e6,
         description="How often residents are ranked anew within the near horizon, or the host's turnover where that is "
         "shorter.",
+    )
+    form: RankForm = Field(
+        default=RankForm.HAZARD,
+        description="How what is learned ranks blocks: hazard = by class and age, anew in every tick; fixed_key = by a "
+        "key that does not change while a block lies idle, for engines that order blocks once.",
     )
     copy_factor: float = Field(
         default=0.0,

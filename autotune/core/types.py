@@ -21,6 +21,15 @@ class Tier(IntEnum):
     DISK = 2
 
 
+class RankForm(StrEnum):
+    """How a learned rule ranks blocks."""
+
+    HAZARD = "hazard"
+    """By class and age, anew in every tick."""
+    FIXED_KEY = "fixed_key"
+    """By a key that does not change while a block lies idle."""
+
+
 class StoreMode(StrEnum):
     """When a block is copied from the device to the host.
 

@@ -31,7 +31,7 @@ def stock(document: PolicyDocument) -> LruDocument:
     )
     return LruDocument(
         fingerprint=document.fingerprint,
-        budgets=document.budgets,
+        budgets=document.budgets.model_copy(update={"host_write": None}),
         tiers=tiers,
         costs=document.costs,
         rollback=STOCK_ROLLBACK,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from autotune.core.errors import ConfigError
 from autotune.core.policy import PolicyDocument, StoredTier, Streaming
 from autotune.core.types import Admission, StoreMode
-from autotune.core.units import GIB
+from autotune.core.units import GB, GIB
 from autotune.export.renderer import ExportRequest, Flavor
 
 RULES = {"rank": "rank rule", "class_hazard": "learned rule"}
@@ -168,6 +168,15 @@ def no_rules(document: PolicyDocument, engine: str) -> Iterator[str]:
             yield f"not expressed: the {RULES[rule.policy]} of the {name}; {engine} evicts there in order of last use"
         if rule.admission is Admission.MARGINAL or (name == "device" and rule.admission is not Admission.ALL):
             yield f"not expressed: admission '{rule.admission}' on the {name}; every block comes in"
+    yield from no_write_budget(document)
+
+
+def no_write_budget(document: PolicyDocument) -> Iterator[str]:
+    """The note on the write budget, for an engine that knows none."""
+    budget = document.budgets.host_write
+    if budget is not None:
+        rate = f"{budget.bytes_per_s / GB:,.4g} GB/s"
+        yield f"not expressed: the write budget of {rate}; stores to the host are not limited"
 
 
 def no_extras(document: PolicyDocument, engine: str) -> Iterator[str]:

@@ -11,7 +11,7 @@ from autotune.core.policy import PolicyDocument, StoredTier
 from autotune.core.types import Admission, StoreMode
 from autotune.core.units import GIB
 from autotune.export.renderer import ExportRequest, Flavor
-from autotune.export.shared import RULES
+from autotune.export.shared import RULES, no_write_budget
 
 TESTED_VERSIONS = "0.24 to 0.33"
 CHUNK_VERSION = "0.26"  # blocks_per_chunk came with it; block_size is older
@@ -68,6 +68,7 @@ def _left_out_by_stock(document: PolicyDocument, host: StoredTier) -> Iterator[s
         )
     if host.admission is Admission.MARGINAL:
         yield "not expressed: admission 'marginal' on the host; every block is stored"
+    yield from no_write_budget(document)
     if host.admission is Admission.TWO_HIT:
         yield "admission 'two_hit' is store_threshold 2: a block is stored when it is offered for the second time"
     if host.store_mode is not StoreMode.EAGER:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from autotune.core.reuse import ReuseModel
+from autotune.core.types import RankForm
 from autotune.costs.reuse import NotEnough, Rows, fit_reuse
 from autotune.online.guard import Guard, Verdict
 from autotune.online.settings import OnlineSettings
@@ -49,6 +50,7 @@ class Learned:
         in_force_at_s: From when on it may be obeyed.
         n_rows: Rows that it was fitted on.
         fit_seconds: How long the fit took, on this machine's clock.
+        form: Whether blocks are ranked by it anew in every tick, or once, when they become idle.
     """
 
     model: ReuseModel
@@ -58,6 +60,7 @@ class Learned:
     in_force_at_s: float
     n_rows: int
     fit_seconds: float
+    form: RankForm = RankForm.HAZARD
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,5 +144,6 @@ class OnlineLoop:
             in_force_at_s=evidence.now_s + settings.publish_delay_s,
             n_rows=len(rows),
             fit_seconds=time.perf_counter() - began,
+            form=settings.form,
         )
         return learned, ""

@@ -58,4 +58,5 @@ def rules_for(learned: Learned, copy_factor: float) -> HazardRules:
         device_gains=gain_table(learned.model, 0.0),
         tick_s=learned.tick_s,
         copy_factor=copy_factor,
+        form=learned.form,
     )

@@ -134,7 +134,13 @@ def _put_in_force(cache: LearnedCache, loop: OnlineLoop, run: _Run, settings: On
         return
     packed = pack(waiting.model, waiting.device_age_s)
     run.waiting, run.in_force = None, waiting
-    run.rules = HazardRules(packed, gain_table(waiting.model, 0.0), waiting.tick_s, settings.copy_factor_in_force)
+    run.rules = HazardRules(
+        packed,
+        gain_table(waiting.model, 0.0),
+        waiting.tick_s,
+        settings.copy_factor_in_force,
+        form=waiting.form,
+    )
     cache.know(packed)
     cache.obey(cache.learned, run.rules)
     if loop.guard.arm is Arm.LEARNED:

@@ -152,7 +152,14 @@ def _bar_lines(near: HorizonParts) -> list[str]:
 
 
 def _rank_lines(told: LearnedParts) -> list[str]:
-    """One bar per tier for the rank, and the rank that a block needs to stay as a line across it."""
+    """One bar per tier for the rank, and the rank that a block needs to stay as a line across it; or its key."""
+    if told.key is not None:
+        key = told.key
+        words = (
+            f"Key: {key.key_s:+,.4g} s from now = last use {key.recency_s:+,.4g} s, odds {key.odds_shift_s:+,.4g} s, "
+            f"cost {key.value_shift_s:+,.4g} s"
+        )
+        return [_text(20, _RANKS_TOP - 8, words.replace("-", "−"), "note")]
     lines = [_text(20, _RANKS_TOP - 8, "Rank: expected µs saved per s of keeping; line: the next to leave", "note")]
     figures = [1e6 * value for rank in told.ranks for value in (rank.saved_s_per_s, rank.price_s_per_s or 0.0)]
     positive = [value for value in figures if value > 0.0] or [1.0]

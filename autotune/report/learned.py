@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autotune.core.types import StoreMode
+from autotune.core.types import RankForm, StoreMode
 from autotune.report.formats import duration, with_percent
 from autotune.report.labels import LEARNED, setting_facts, short_setting
 from autotune.search.result import LearnedReport, TuneResult
@@ -55,8 +55,8 @@ def learned_sentences(result: TuneResult) -> tuple[str, ...]:
     if found.store_mode is None:
         return (f"No rule was learned: {found.reason}",) if found.reason else ()
     return (
-        f"Learned rule: {found.store_mode} stores alone save {with_percent(found.mode_gain_frac)}, what was learned "
-        f"{with_percent(found.learning_gain_frac)} more",
+        f"Learned rule: {found.store_mode} stores alone save {with_percent(found.mode_gain_frac)}, what was learned"
+        f"{_keys(found.form)} {with_percent(found.learning_gain_frac)} more",
     )
 
 
@@ -64,5 +64,9 @@ def _lru_in(mode: StoreMode) -> str:
     return "LRU with eager stores" if mode is StoreMode.EAGER else f"one LRU over both tiers, {mode} stores,"
 
 
+def _keys(form: RankForm) -> str:
+    return " with fixed keys" if form is RankForm.FIXED_KEY else ""
+
+
 def _modes(found: LearnedReport) -> str:
-    return ", ".join(f"{row.mode} {with_percent(row.gain_frac)}" for row in found.modes)
+    return ", ".join(f"{row.mode}{_keys(row.form)} {with_percent(row.gain_frac)}" for row in found.modes)

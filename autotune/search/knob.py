@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 from pydantic import Field, model_validator
 
-from autotune.core.types import Admission, StoreMode
+from autotune.core.types import Admission, RankForm, StoreMode
 from autotune.core.validation import BrokenRuleError, Strict
 
 Value = float | int | str | None
@@ -74,6 +74,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "admission": tuple(Admission),
     "store_mode": tuple(StoreMode),
     "rule": ("rank", "learned"),
+    "form": tuple(RankForm),
 }
 
 

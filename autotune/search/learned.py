@@ -7,10 +7,11 @@ seen, and is weighed there against the tuned rank rule. Then the rule is fitted 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import product
 
 from autotune.core.errors import SearchError
 from autotune.core.settings import Settings
-from autotune.core.types import EngineSemantics, StoreMode
+from autotune.core.types import EngineSemantics, RankForm, StoreMode
 from autotune.costs.reuse import NotEnough
 from autotune.online.account import Gain
 from autotune.online.from_settings import online_settings
@@ -20,6 +21,7 @@ from autotune.search.choice import Goal, Judged, Split, Verdict, gain_of, judge_
 from autotune.search.problem import Evaluation
 from autotune.search.result import LearnedReport, ModeRow
 from autotune.search.setting import LRU_SETTING
+from autotune.search.write_budget import copy_factor_of
 from autotune.sim.config import CacheConfig
 from autotune.sim.learned import HazardRules
 
@@ -30,11 +32,13 @@ class ModeOnPast:
 
     Attributes:
         mode: The mode.
+        form: How the rule ranks blocks.
         evaluation: What it came to there.
         value: The objective, to be minimised; below 0 is better than LRU.
     """
 
     mode: StoreMode
+    form: RankForm
     evaluation: Evaluation
     value: float
 
@@ -47,7 +51,7 @@ class LearnedCandidate:
         learned: What was fitted on the whole past.
         judged: It on the held-out part.
         joint: One LRU over both tiers with its store mode there.
-        modes: Every store mode on the later part of the past, the chosen one first.
+        modes: Every store mode with every form of the rule on the later part of the past, the chosen pair first.
         past_lru: LRU there.
         later: First and one past the last request of that part.
     """
@@ -61,7 +65,7 @@ class LearnedCandidate:
 
 
 def learned_candidate(split: Split, goal: Goal, settings: Settings) -> LearnedCandidate | NotEnough:
-    """Fit, choose the store mode, fit again, judge; or why there is nothing to judge."""
+    """Fit, choose store mode and form of the ranks, fit again, judge; or why there is nothing to judge."""
     unfit = _unfit(split.whole.engine)
     if unfit:
         return NotEnough(unfit)
@@ -69,7 +73,7 @@ def learned_candidate(split: Split, goal: Goal, settings: Settings) -> LearnedCa
         halves = split_in_time(split.past, settings.search.train_frac)
     except SearchError as problem:
         return NotEnough(str(problem))
-    past, engine = split.past, split.whole.engine
+    past, engine, copy_factor = split.past, split.whole.engine, copy_factor_of(settings.online)
     loop = online_settings(settings.online, settings.search.seed, settings.search.fit)
     first = learn_past(halves.past.trace, engine, past.costs, loop)
     learned = learn_past(past.trace, engine, past.costs, loop)
@@ -78,10 +82,11 @@ def learned_candidate(split: Split, goal: Goal, settings: Settings) -> LearnedCa
     if isinstance(learned, NotEnough):
         return learned
     past_lru = halves.judge(LRU_SETTING).evaluation
-    rules = rules_for(first, settings.online.copy_factor)
+    rules = rules_for(first, copy_factor)
     modes = sorted(_modes(halves, rules, past_lru, goal), key=lambda row: row.value)
     chosen = replace(engine, store_mode=modes[0].mode)
-    final = rules_for(learned, settings.online.copy_factor)
+    learned = replace(learned, form=modes[0].form)
+    final = rules_for(learned, copy_factor)
     return LearnedCandidate(
         learned=learned,
         judged=Judged(LRU_SETTING, chosen, split.whole.evaluate_rules(chosen, final, split.held_out), rules=final),
@@ -155,6 +160,7 @@ def report_of(found: LearnedCandidate | NotEnough | None, lru: Evaluation, verdi
     return LearnedReport(
         reason=verdict.reason if verdict else "",
         store_mode=found.judged.engine.store_mode,
+        form=found.learned.form,
         mode_gain_frac=gain.mode_frac,
         learning_gain_frac=gain.learning_frac,
         modes=tuple(_mode_row(row, found.past_lru) for row in found.modes),
@@ -166,15 +172,16 @@ def report_of(found: LearnedCandidate | NotEnough | None, lru: Evaluation, verdi
 
 def _mode_row(row: ModeOnPast, past_lru: Evaluation) -> ModeRow:
     base_s = past_lru.totals.cost_s
-    return ModeRow(row.mode, 1.0 - row.evaluation.totals.cost_s / base_s if base_s > 0.0 else 0.0)
+    gain_frac = 1.0 - row.evaluation.totals.cost_s / base_s if base_s > 0.0 else 0.0
+    return ModeRow(row.mode, gain_frac, row.form)
 
 
 def _modes(halves: Split, rules: HazardRules, past_lru: Evaluation, goal: Goal) -> list[ModeOnPast]:
     found = []
-    for mode in StoreMode:
+    for form, mode in product(RankForm, StoreMode):
         engine = replace(halves.whole.engine, store_mode=mode)
-        evaluation = halves.whole.evaluate_rules(engine, rules, halves.held_out)
-        found.append(ModeOnPast(mode, evaluation, goal.objective.value(evaluation, past_lru)))
+        evaluation = halves.whole.evaluate_rules(engine, replace(rules, form=form), halves.held_out)
+        found.append(ModeOnPast(mode, form, evaluation, goal.objective.value(evaluation, past_lru)))
     return found
 
 

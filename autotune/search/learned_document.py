@@ -24,11 +24,12 @@ from autotune.core.policy import (
     StoredTier,
     Tiers,
     TraceSource,
+    WriteBudget,
 )
 from autotune.core.settings import QueueSettings, Settings, ValidationSettings
 from autotune.core.shapes import ModelShape
 from autotune.core.trace import Trace
-from autotune.core.types import Admission, StoreMode
+from autotune.core.types import Admission, RankForm, StoreMode
 from autotune.online.guard import Arm
 from autotune.online.loop import Learned
 from autotune.online.simulate import OnlineResult
@@ -37,6 +38,7 @@ from autotune.search.problem import MIN_REQUESTS, Evaluation
 from autotune.search.publishing import package_version
 from autotune.search.rank_prices import with_rank_prices
 from autotune.search.result import Interval
+from autotune.search.write_budget import copy_factor_of
 from autotune.sim.config import CacheConfig
 from autotune.sim.engine import simulate_cache
 from autotune.sim.from_policy import simulate_document
@@ -58,6 +60,7 @@ class Origin:
         sampler: How the rule was found: ``online``, or the sampler of a search.
         trials: Fits, or settings that were tried.
         baseline_store_mode: Store mode of LRU, with which the promise is compared.
+        write: What the rule may store to the host; ``None`` = as much as comes.
     """
 
     trace: Trace
@@ -68,12 +71,17 @@ class Origin:
     sampler: str = "online"
     trials: int = 0
     baseline_store_mode: StoreMode = StoreMode.EAGER
+    write: WriteBudget | None = None
 
 
 def learned_section(learned: Learned, copy_factor: float) -> ClassHazardSection:
     """The section of a document for a fitted rule."""
     return ClassHazardSection.of(
-        learned.model, device_age_s=learned.device_age_s, rerank_s=learned.tick_s, copy_factor=copy_factor
+        learned.model,
+        device_age_s=learned.device_age_s,
+        rerank_s=learned.tick_s if learned.form is RankForm.HAZARD else None,
+        copy_factor=copy_factor,
+        form=learned.form,
     )
 
 
@@ -142,6 +150,7 @@ def tuned_document(
         sampler="store modes",
         trials=trials,
         baseline_store_mode=whole.engine.store_mode,
+        write=whole.write,
     )
     promise = expectation(
         lru,
@@ -151,7 +160,7 @@ def tuned_document(
         f"the last {100.0 * (1.0 - train_frac):.0f} % of the trace's time, which the rule was not fitted on",
         gap_closed_frac,
     )
-    document = learned_document(origin, learned_section(learned, settings.online.copy_factor), prices)
+    document = learned_document(origin, learned_section(learned, copy_factor_of(settings.online)), prices)
     update = {"expectation": promise, "provenance": provenance(origin, train_frac, whole.queue)}
     return with_rank_prices(document.model_copy(update=update), whole.trace, origin.engine, origin.costs)
 
@@ -267,7 +276,12 @@ def _common(origin: Origin, policy: str) -> dict[str, object]:
             kv_bytes_per_token=origin.costs.kv_bytes_per_token,
             trace_block_tokens=origin.trace.block_tokens,
         ),
-        "budgets": Budgets(device_bytes=device, host_bytes=host, disk_bytes=disk),
+        "budgets": Budgets(
+            device_bytes=device,
+            host_bytes=host,
+            disk_bytes=disk,
+            host_write=origin.write if learned and host else None,
+        ),
         "tiers": Tiers(
             device=DeviceTier.model_validate({"policy": policy}),
             host=StoredTier.model_validate(stored) if host else None,

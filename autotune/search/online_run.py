@@ -13,6 +13,7 @@ from autotune.online.from_settings import online_settings
 from autotune.online.measure import rows_of
 from autotune.online.simulate import OnlineResult, simulate_online
 from autotune.search.learned_document import Origin, online_document
+from autotune.search.write_budget import copy_factor_of
 from autotune.sim.client_hints import hints_of
 from autotune.sim.learned import LearnedCache
 
@@ -48,7 +49,8 @@ class OnlineRun:
 
         Its promise is judged on requests that came after the last fit; where there are too few it promises nothing.
         """
-        return online_document(self.result, self.origin, self.settings.online.copy_factor, self.settings.validation)
+        factor = copy_factor_of(self.settings.online)
+        return online_document(self.result, self.origin, factor, self.settings.validation)
 
     def rows(self) -> Rows:
         """The newest rows of the whole trace with what became of them, as an engine under LRU would have had them."""

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from autotune.core.costs import CostProfile
 from autotune.core.errors import SearchError
 from autotune.core.eviction import PolicySpec
+from autotune.core.policy import WriteBudget
 from autotune.core.trace import Trace
 from autotune.core.types import StoreMode, Tier
 from autotune.search.setting import LRU_SETTING, Setting
@@ -69,6 +70,7 @@ class Problem:
         costs: The cost model.
         ranked: The tier that the tuned policy governs.
         queue: The queueing model; None where latencies are not asked for.
+        write: What a learned rule, and the LRU that it is held beside, may store to the host; None = as much as comes.
     """
 
     trace: Trace
@@ -76,6 +78,7 @@ class Problem:
     costs: CostProfile
     ranked: Tier
     queue: QueueConfig | None = None
+    write: WriteBudget | None = None
 
     def until(self, time_s: float) -> Problem:
         """The same problem on the requests before ``time_s``.
@@ -150,13 +153,15 @@ class Problem:
         self, engine: CacheConfig, rules: HazardRules, measured: tuple[int, int] | None = None
     ) -> Evaluation:
         """Simulate an engine that obeys a learned rule from the first request on."""
-        cache = simulate_rules(self.trace, engine, self.costs, rules)
+        cache = simulate_rules(self.trace, engine, self.costs, rules, write=self.write)
         measured = measured or self.warm
         return Evaluation(cache, measured, latencies(cache, self.queue, measured) if self.queue else None)
 
     def evaluate_joint_lru(self, engine: CacheConfig, measured: tuple[int, int] | None = None) -> Evaluation:
         """Simulate one LRU over both tiers of an engine."""
-        return Evaluation(simulate_joint_lru(self.trace, engine, self.costs), measured or self.warm)
+        write = self.write
+        limit = {} if write is None else {"write_bytes_per_s": write.bytes_per_s, "write_burst_s": write.burst_s}
+        return Evaluation(simulate_joint_lru(self.trace, engine, self.costs, **limit), measured or self.warm)
 
     def _split(self, resident_frac: float | None) -> CacheConfig:
         """The engine with share p of the device and host budget on the device."""

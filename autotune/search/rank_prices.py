@@ -5,6 +5,7 @@ from __future__ import annotations
 from autotune.core.costs import CostProfile
 from autotune.core.policy import ClassHazardDocument, RankPrices
 from autotune.core.trace import Trace
+from autotune.core.types import RankForm
 from autotune.sim.config import CacheConfig
 from autotune.sim.obeying import governed_tiers, rules_of
 from autotune.sim.rank_prices import marginal_ranks
@@ -13,7 +14,7 @@ from autotune.sim.rank_prices import marginal_ranks
 def with_rank_prices(
     document: ClassHazardDocument, trace: Trace, engine: CacheConfig, costs: CostProfile
 ) -> ClassHazardDocument:
-    """The document with what room is worth on the tiers that its rule governs.
+    """The document with what room is worth on the tiers that its rule governs, if its ranks are seconds saved.
 
     Args:
         document: The policy.
@@ -21,7 +22,10 @@ def with_rank_prices(
         engine: Capacities, timing and the store mode of the rule.
         costs: The cost model.
     """
-    found = marginal_ranks(trace, engine, costs, rules_of(document), governed_tiers(document))
+    if document.class_hazard.form is not RankForm.HAZARD:
+        return document  # a key that is a moment says nothing of seconds saved
+    governed, write = governed_tiers(document), document.budgets.host_write
+    found = marginal_ranks(trace, engine, costs, rules_of(document), governed, write=write)
     start, stop = found.measured
     prices = RankPrices(
         device_s_per_block_s=found.device_s_per_block_s,

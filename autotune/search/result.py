@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from autotune.core.costs import CostProfile
 from autotune.core.policy import PolicyDocument
-from autotune.core.types import StoreMode
+from autotune.core.types import RankForm, StoreMode
 from autotune.search.setting import Setting
 
 
@@ -184,10 +184,12 @@ class ModeRow:
     Attributes:
         mode: The mode.
         gain_frac: Share of LRU's cost saved there.
+        form: How the rule ranked blocks.
     """
 
     mode: StoreMode
     gain_frac: float
+    form: RankForm = RankForm.HAZARD
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,10 +201,11 @@ class LearnedReport:
         store_mode: The mode that was chosen for it; None where there is no rule.
         mode_gain_frac: Share of LRU's cost on the held-out part that one LRU over both tiers with that mode saves.
         learning_gain_frac: What the rule saves beyond that, as a share of the same.
-        modes: Every store mode on the past, the chosen one first.
+        modes: Every store mode with every form of the rule on the past, the chosen pair first.
         rows: Runs of blocks that it was fitted on.
         fit_seconds: How long the fit took.
         horizons_s: Near and far horizon.
+        form: How the rule ranks blocks.
     """
 
     reason: str
@@ -213,6 +216,7 @@ class LearnedReport:
     rows: int = 0
     fit_seconds: float = field(default=0.0, compare=False)
     horizons_s: tuple[float, float] = (0.0, 0.0)
+    form: RankForm = RankForm.HAZARD
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,7 +76,7 @@ def simulate_document(
             remedy="leave it out",
         )
     governed = governed_tiers(document) if device_policy is None else (Tier.HOST,)
-    return simulate_rules(trace, config, costs, rules_of(document), governed)
+    return simulate_rules(trace, config, costs, rules_of(document), governed, write=document.budgets.host_write)
 
 
 def _engine_under(

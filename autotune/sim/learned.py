@@ -10,6 +10,7 @@ import numpy.typing as npt
 from autotune.core import registry
 from autotune.core.costs import CostProfile
 from autotune.core.decide.features import stop_code
+from autotune.core.decide.fixed import value_shift_ns
 from autotune.core.decide.policy_codes import CLASS_HAZARD
 from autotune.core.decide.reuse_layout import N_EDGES
 from autotune.core.errors import SimulationError
@@ -22,6 +23,7 @@ from autotune.core.hazard_layout import (
     COPY_FACTOR,
     EDGES,
     GAINS,
+    SCALE_NS,
     TICK_NS,
     WRITE_BURST_NS,
     WRITE_NS,
@@ -42,7 +44,7 @@ from autotune.core.reuse.packed import PackedModel
 from autotune.core.reuse.tables import ModelArrays, model_arrays
 from autotune.core.state import KIND, TierState
 from autotune.core.trace import Trace
-from autotune.core.types import StoreMode, Tier, Timing
+from autotune.core.types import RankForm, StoreMode, Tier, Timing
 from autotune.core.units import NS_PER_S
 from autotune.sim import columns, scan, tiers
 from autotune.sim.chains import sampled_chains
@@ -70,6 +72,7 @@ class HazardRules:
         tick_s: How often residents are ranked anew.
         copy_factor: Factor on the host rank of a block that the device holds too; 0 = such copies leave first.
         marginal: Whether a block comes to the host only if it outranks the one that would go.
+        form: Whether blocks are ranked anew in every tick, or once, when they become idle.
     """
 
     packed: PackedModel
@@ -77,6 +80,7 @@ class HazardRules:
     tick_s: float
     copy_factor: float = 1.0
     marginal: bool = True
+    form: RankForm = RankForm.HAZARD
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +155,7 @@ class LearnedCache:
         self._none = np.zeros(0, np.int64)
         n = self.trace.n_requests
         everything = np.ones(n, np.uint8)
+        self._values_ns = tiers.learned_values_ns(self.trace, costs)
         self._write_ns = 0.0
         if write_bytes_per_s > 0.0:
             self._write_ns = trace.block_tokens * costs.kv_bytes_per_token / write_bytes_per_s * NS_PER_S
@@ -224,7 +229,7 @@ class LearnedCache:
             self.lru, self.learned = self._part(self.lru), self._part(self.learned)
         for tier, state in ((Tier.DEVICE, side.device), (Tier.HOST, side.host)):
             if state.ints[KIND] == CLASS_HAZARD:
-                _put_in_force(state, tier, rules if tier in governed else None)
+                _put_in_force(state, tier, rules if tier in governed else None, self._values_ns)
                 if tier is Tier.HOST and state.params[ACTIVE] == 0.0:
                     state.params[COPY_FACTOR] = self._lru_copy_factor
                 _kernels.reorder_all(state)
@@ -272,16 +277,26 @@ def _copy_into(state: TierState, original: TierState) -> None:
             np.copyto(into, given)
 
 
-def _put_in_force(state: TierState, tier: Tier, rules: HazardRules | None) -> None:
+def _put_in_force(state: TierState, tier: Tier, rules: HazardRules | None, values_ns: npt.NDArray[np.int64]) -> None:
     state.params[ACTIVE] = 0.0 if rules is None else 1.0
     state.params[ADMISSION] = 1.0 if rules is not None and rules.marginal and tier is Tier.HOST else 0.0
     if rules is None:
         return
     state.params[TICK_NS] = round(rules.tick_s * NS_PER_S)
+    _rank_by(state, rules, values_ns)
     state.params[COPY_FACTOR] = rules.copy_factor if tier is Tier.HOST else 1.0
     state.params[EDGES : EDGES + N_EDGES] = rules.packed.edges_ns
     gains = rules.packed.gains if tier is Tier.HOST else rules.device_gains
     state.floats[GAINS : GAINS + gains.size] = gains.ravel()
+
+
+def _rank_by(state: TierState, rules: HazardRules, values_ns: npt.NDArray[np.int64]) -> None:
+    """The form of the keys, and what the seconds at stake contribute to them by depth."""
+    if rules.form is RankForm.HAZARD:
+        state.params[SCALE_NS], state.terms[:] = 0.0, values_ns
+        return
+    scale_ns = state.params[SCALE_NS] = rules.packed.scale_ns
+    state.terms[:] = [value_shift_ns(scale_ns, value_ns) for value_ns in values_ns.tolist()]
 
 
 def _history_of(trace: Trace, window_rows: int, forget_s: float, hints: Hints) -> History:

@@ -8,14 +8,14 @@ from dataclasses import replace
 from autotune.core.costs import CostProfile
 from autotune.core.decide.features import UNKNOWN, stop_code
 from autotune.core.eviction import PolicySpec
-from autotune.core.learned import HazardPolicy, LearnedRules, RequestFacts, RunHistory
+from autotune.core.learned import HazardPolicy, LearnedRules, RequestFacts, RunHistory, WriteBucket
 from autotune.core.learned.history import FORGET_S
 from autotune.core.trace import Trace
 from autotune.core.types import StoreMode, Tier
 from autotune.sim import tiers
 from autotune.sim.columns import EVICTED_DEVICE, EVICTED_HOST, STORED, STORED_DISK
 from autotune.sim.config import CacheConfig
-from autotune.sim.learned import HazardRules, Hints
+from autotune.sim.learned import WRITE_BURST_S, HazardRules, Hints
 from autotune.sim.reference import ReferenceCache
 
 _LRU = PolicySpec("lru")
@@ -31,6 +31,8 @@ class LearnedReference(ReferenceCache):
         rules: The rule.
         forget_s: How long an unused block is remembered.
         hints: What clients told.
+        write_bytes_per_s: Bytes per second that may be stored to the host, on average; 0 = as many as come.
+        write_burst_s: Seconds of that budget that may be saved up.
     """
 
     def __init__(
@@ -41,18 +43,26 @@ class LearnedReference(ReferenceCache):
         rules: HazardRules,
         forget_s: float = FORGET_S,
         hints: Hints | None = None,
+        *,
+        write_bytes_per_s: float = 0.0,
+        write_burst_s: float = WRITE_BURST_S,
     ) -> None:
         super().__init__(trace, replace(config, device_policy=_LRU, host_policy=_LRU), costs)
         self._marginal = rules.marginal
         self._facts = facts_of(trace, hints or Hints())
         self._start_ns: dict[int, int] = {}
         self.past: RunHistory[int] = RunHistory(trace.block_tokens, max(1, trace.n_blocks), forget_s)
+        buckets: dict[Tier, WriteBucket] = {}
+        if write_bytes_per_s > 0.0:
+            began_ns = int(self._stream.arrival_ns[0]) if trace.n_requests else 0
+            block_bytes = trace.block_tokens * costs.kv_bytes_per_token
+            buckets[Tier.HOST] = WriteBucket(write_bytes_per_s, write_burst_s, block_bytes, began_ns)
         self._order: dict[Tier, HazardPolicy] = {}
         for tier, learned in _by_tier(rules).items():
             found = self._tiers[tier]
             if found is not None:
                 context = tiers.tier_context(found.capacity_blocks, Tier.HOST, trace, costs)
-                self._order[tier] = found.policy = HazardPolicy(context, learned, self.past)
+                self._order[tier] = found.policy = HazardPolicy(context, learned, self.past, bucket=buckets.get(tier))
 
     def obey(self, rules: HazardRules, now_ns: int) -> None:
         """Another rule is in force from now on."""
@@ -94,6 +104,7 @@ class LearnedReference(ReferenceCache):
             block = self._host.policy.evict()
             if self._marginal and self._host.inserted_in.get(block) == self._round:
                 self.out[r, STORED] -= 1
+                self._order[Tier.HOST].take_back_write()
                 continue
             self.out[r, EVICTED_HOST] += 1
             self._hand_down(self._disk, block, now_ns, r, STORED_DISK)
@@ -119,6 +130,6 @@ def facts_of(trace: Trace, hints: Hints) -> Callable[[int], RequestFacts]:
 
 
 def _by_tier(rules: HazardRules) -> dict[Tier, LearnedRules]:
-    host = LearnedRules.of(rules.packed, rules.tick_s, rules.copy_factor)
-    device = LearnedRules.of(rules.packed, rules.tick_s, 1.0, rules.device_gains, host.classifier)
+    host = LearnedRules.of(rules.packed, rules.tick_s, rules.copy_factor, form=rules.form)
+    device = LearnedRules.of(rules.packed, rules.tick_s, 1.0, rules.device_gains, host.classifier, rules.form)
     return {Tier.DEVICE: device, Tier.HOST: host}

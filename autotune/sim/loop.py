@@ -231,10 +231,9 @@ def shrink_device(
     while n == N_VICTIMS:
         n = _shrink(device, reserved)
         out[r, EVICTED_DEVICE] += n
-        if rules.store_mode != EAGER:
-            for i in range(n):
-                _hand_down(host, device.victims[i], r, next_use_of, out, _as_int64(STORED))
         for i in range(n):
+            if rules.store_mode != EAGER:
+                _hand_down(host, device.victims[i], r, next_use_of, out, _as_int64(STORED))
             _lose_copy(host, device.victims[i])
 
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from autotune.core.costs import CostProfile
 from autotune.core.errors import SimulationError
-from autotune.core.policy import ClassHazardDocument
+from autotune.core.policy import ClassHazardDocument, WriteBudget
 from autotune.core.reuse import gain_table, pack
 from autotune.core.trace import Trace
 from autotune.core.types import Admission, EngineSemantics, Tier
 from autotune.sim.client_hints import hints_of
 from autotune.sim.config import CacheConfig
-from autotune.sim.learned import HazardRules, Hints, LearnedCache
+from autotune.sim.learned import WRITE_BURST_S, HazardRules, Hints, LearnedCache
 from autotune.sim.result import CacheResult
 
 BOTH_TIERS = (Tier.DEVICE, Tier.HOST)
+_SLOWEST_WRITE_S = 1e9  # sums of such times stay far inside int64 nanoseconds
 
 
 def simulate_rules(
@@ -23,6 +24,7 @@ def simulate_rules(
     rules: HazardRules,
     governed: tuple[Tier, ...] = BOTH_TIERS,
     hints: Hints | None = None,
+    write: WriteBudget | None = None,
 ) -> CacheResult:
     """Run every request of the trace through tiers that obey the rules, starting empty.
 
@@ -33,6 +35,7 @@ def simulate_rules(
         rules: The rule.
         governed: Tiers that it governs.
         hints: What clients told; ``None`` = what the trace says of it.
+        write: What may be stored to the host, from the first request on; ``None`` = as much as comes.
 
     Raises:
         TraceError: the trace carries no blocks, or a request that would pin a block twice.
@@ -44,11 +47,44 @@ def simulate_rules(
             got=engine.semantics,
             remedy="use --engine canonical",
         )
-    cache = LearnedCache(trace, engine, costs, shadows=False, hints=hints or hints_of(trace))
-    cache.know(rules.packed)
-    cache.obey(cache.live, rules, governed)
+    cache = obeying_cache(trace, engine, costs, rules, governed, hints, write)
     cache.run(cache.trace.n_requests)
     return cache.result()
+
+
+def obeying_cache(
+    trace: Trace,
+    engine: CacheConfig,
+    costs: CostProfile,
+    rules: HazardRules,
+    governed: tuple[Tier, ...] = BOTH_TIERS,
+    hints: Hints | None = None,
+    write: WriteBudget | None = None,
+) -> LearnedCache:
+    """An empty cache over a trace, with the rules in force, to be run piece by piece; see :func:`simulate_rules`.
+
+    Raises:
+        TraceError: the trace carries no blocks, or a request that would pin a block twice.
+        SimulationError: the engine stores chunks of several blocks, or the write budget hardly ever allows a block.
+    """
+    block_bytes = trace.block_tokens * costs.kv_bytes_per_token
+    if write is not None and block_bytes > write.bytes_per_s * _SLOWEST_WRITE_S:
+        raise SimulationError(
+            f"a write budget allows a block of {block_bytes:,} bytes within {_SLOWEST_WRITE_S:g} s",
+            got=f"{write.bytes_per_s:g} bytes per second",
+        )
+    cache = LearnedCache(
+        trace,
+        engine,
+        costs,
+        shadows=False,
+        write_bytes_per_s=0.0 if write is None else write.bytes_per_s,
+        write_burst_s=WRITE_BURST_S if write is None else write.burst_s,
+        hints=hints or hints_of(trace),
+    )
+    cache.know(rules.packed)
+    cache.obey(cache.live, rules, governed)
+    return cache
 
 
 def rules_of(document: ClassHazardDocument) -> HazardRules:
@@ -70,9 +106,10 @@ def rules_of(document: ClassHazardDocument) -> HazardRules:
     return HazardRules(
         packed=pack(model, section.device_age_s),
         device_gains=gain_table(model, 0.0),
-        tick_s=section.rerank_s,
+        tick_s=section.tick_s,
         copy_factor=section.copy_factor,
         marginal=host is not None and host.admission is Admission.MARGINAL,
+        form=section.form,
     )
 
 

@@ -8,15 +8,16 @@ import numpy as np
 
 from autotune.core.costs import CostProfile
 from autotune.core.decide.hazard import KEY_SCALE
+from autotune.core.policy import WriteBudget
 from autotune.core.state import CHILDREN, HEAP_BLOCK, HEAP_SIZE, KEY, PINS, TierState
 from autotune.core.trace import Trace
 from autotune.core.types import Tier
 from autotune.core.units import NS_PER_S
-from autotune.sim.client_hints import hints_of
 from autotune.sim.columns import EVICTED_DEVICE, EVICTED_HOST
 from autotune.sim.config import CacheConfig
-from autotune.sim.learned import HazardRules, Hints, LearnedCache
+from autotune.sim.learned import HazardRules, Hints
 from autotune.sim.learned_loop import Side
+from autotune.sim.obeying import obeying_cache
 
 MOMENTS = 64
 _EVICTED = {Tier.DEVICE: EVICTED_DEVICE, Tier.HOST: EVICTED_HOST}
@@ -46,6 +47,7 @@ def marginal_ranks(
     rules: HazardRules,
     governed: tuple[Tier, ...],
     hints: Hints | None = None,
+    write: WriteBudget | None = None,
 ) -> MarginalRanks:
     """Run a trace through tiers that obey a rule, and look now and then, in its later half, who would leave next.
 
@@ -56,14 +58,13 @@ def marginal_ranks(
         rules: The rule, in force from the first request on.
         governed: Tiers that it governs and that exist.
         hints: What clients told; ``None`` = what the trace says of it.
+        write: What may be stored to the host; ``None`` = as much as comes.
 
     Raises:
         TraceError: the trace carries no blocks, or a request that would pin a block twice.
         SimulationError: the engine stores chunks of several blocks.
     """
-    cache = LearnedCache(trace, engine, costs, shadows=False, hints=hints or hints_of(trace))
-    cache.know(rules.packed)
-    cache.obey(cache.live, rules, governed)
+    cache = obeying_cache(trace, engine, costs, rules, governed, hints, write)
     start, stop = trace.n_requests // 2, trace.n_requests
     cache.run(start)
     ranks: dict[Tier, list[float]] = {tier: [] for tier in governed}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,7 @@ from autotune.core.decide.rank import NS_PER_S, rank_weight_s, round_half_up
 from autotune.core.decide.reuse_layout import N_AGE_BINS, N_CLASSES, N_EDGES
 from autotune.core.decide.sketch import ROWS, sketch_width
 from autotune.core.eviction import EvictionPolicy, PolicySpec, TierContext
+from autotune.core.hazard_layout import EDGES
 from autotune.core.history import N_SHARED_COLUMNS
 from autotune.core.state import (
     CAPACITY,
@@ -163,16 +165,25 @@ def learned_tier(context: TierContext, n_blocks: int, shared: npt.NDArray[np.int
     return TierState(
         ints=ints,
         floats=np.zeros(N_FLOATS + N_CLASSES * N_AGE_BINS),
-        params=np.zeros(N_PARAMS + N_EDGES),
+        params=np.zeros(EDGES + N_EDGES),
         nodes=nodes,
         keys=np.zeros((n_blocks, N_KEY_COLUMNS), np.int64),
         counts=np.zeros(n_blocks),
         heap=np.zeros((n_blocks, N_HEAP_COLUMNS), np.int64),
-        terms=np.array([round_half_up(value_s * NS_PER_S) for value_s in context.value_s], np.int64),
+        terms=_in_ns(context.value_s),
         sketch=np.zeros(0, np.uint8),
         victims=np.zeros(N_VICTIMS, np.int64),
         shared=shared,
     )
+
+
+def learned_values_ns(trace: Trace, costs: CostProfile) -> npt.NDArray[np.int64]:
+    """``(max_depth + 1,)`` nanoseconds that a hit saves by depth, as every tier of a learned policy counts them."""
+    return _in_ns(tier_context(1, Tier.HOST, trace, costs).value_s)
+
+
+def _in_ns(value_s: Sequence[float]) -> npt.NDArray[np.int64]:
+    return np.array([round_half_up(value * NS_PER_S) for value in value_s], np.int64)
 
 
 def _parameters(spec: PolicySpec, context: TierContext) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:

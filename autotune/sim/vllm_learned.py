@@ -51,7 +51,7 @@ class VllmLearnedCache(VllmReferenceCache):
         unit = config.chunk_blocks
         past: RunHistory[int] = RunHistory(unit * trace.block_tokens, max(1, trace.n_blocks))
         context = tiers.tier_context(self._store.capacity_blocks, Tier.HOST, trace, costs, unit)
-        learned = LearnedRules.of(rules.packed, rules.tick_s)
+        learned = LearnedRules.of(rules.packed, rules.tick_s, form=rules.form)
         self._past = past
         self._order = HazardPolicy(context, learned, past, marginal=rules.marginal, stores_early=True)
         self._store.policy = self._order

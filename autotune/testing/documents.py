@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 from datetime import UTC, datetime
+from typing import Any
 
 from hypothesis import strategies as st
 
 from autotune.core import policy
 from autotune.core.policy.document import KINDS
-from autotune.core.types import Admission, EngineSemantics, StoreMode, Timing
+from autotune.core.types import Admission, EngineSemantics, RankForm, StoreMode, Timing
 from autotune.core.units import GIB
 from autotune.testing.reuse import example_reuse_model, reuse_models
 
@@ -20,6 +21,7 @@ _FRAC = st.floats(0.0, 1.0)
 _COUNT = st.integers(0, 2**60)
 _BYTES = st.integers(1, 2**60)
 _RATE = st.floats(1e-3, 1e18)
+_WRITE_BUDGETS = st.builds(policy.WriteBudget, bytes_per_s=_RATE, burst_s=st.floats(0.0, 1e9))
 _ENGINES = st.sampled_from(["vllm", "vllm>=0.24,<0.34", "sglang==0.5.10.post1", "lmcache!=0.5"])
 
 
@@ -90,6 +92,13 @@ def example_priced_document() -> policy.ClassHazardDocument:
     return given.model_copy(update={"class_hazard": section})
 
 
+def example_budgeted_document() -> policy.ClassHazardDocument:
+    """The small learned policy with a write budget of 2 GB/s, of which a minute may be saved up."""
+    given = example_learned_document()
+    budget = policy.WriteBudget(bytes_per_s=2e9, burst_s=60.0)
+    return given.model_copy(update={"budgets": given.budgets.model_copy(update={"host_write": budget})})
+
+
 def policy_documents(kinds: Sequence[str] = KINDS) -> st.SearchStrategy[policy.PolicyDocument]:
     """Documents of these kinds, with and without their optional sections, and leases around some of them."""
     return st.one_of(_confirmed(kinds), st.builds(_with_lease, _confirmed(kinds), _leases(kinds)))
@@ -128,6 +137,7 @@ def _documents(draw: st.DrawFn, kind: str) -> _Confirmed:
             device_bytes=draw(_BYTES),
             host_bytes=draw(_BYTES) if has_host else 0,
             disk_bytes=draw(_BYTES) if has_disk else 0,
+            host_write=draw(st.none() | _WRITE_BUDGETS) if kind == "class_hazard" and 1 in ranked_tiers else None,
         ),
         "tiers": policy.Tiers(
             device=draw(_device_tiers(kind if 0 in ranked_tiers else "lru")),
@@ -179,15 +189,14 @@ def _learned_sections(tiers: Set[int]) -> st.SearchStrategy[policy.ClassHazardSe
         moments=st.integers(1, 2**31),
         measured_on=_TEXT,
     )
-    return st.builds(
-        policy.ClassHazardSection.of,
-        reuse_models(),
-        device_age_s=_SECONDS,
-        rerank_s=st.floats(1e-3, 1e9),
-        copy_factor=_FRAC,
-        history_tokens=st.integers(0, 2**31),
-        prices=st.none() | prices,
-    )
+    common: dict[str, Any] = {
+        "device_age_s": _SECONDS,
+        "copy_factor": _FRAC,
+        "history_tokens": st.integers(0, 2**31),
+    }
+    of, models = policy.ClassHazardSection.of, reuse_models()
+    by_tick = st.builds(of, models, rerank_s=st.floats(1e-3, 1e9), prices=st.none() | prices, **common)
+    return by_tick | st.builds(of, models, rerank_s=st.none(), form=st.just(RankForm.FIXED_KEY), **common)
 
 
 def _knobs() -> st.SearchStrategy[policy.RankKnobs]:

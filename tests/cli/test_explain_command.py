@@ -13,7 +13,12 @@ from typer.testing import CliRunner, Result
 from autotune.cli.app import app
 from autotune.core.policy import LruDocument, PolicyDocument, Prices, explain
 from autotune.export import save
-from autotune.testing.documents import example_document, example_learned_document, example_priced_document
+from autotune.testing.documents import (
+    example_budgeted_document,
+    example_document,
+    example_learned_document,
+    example_priced_document,
+)
 
 BLOCK = ("--depth-tokens", "4096", "--frequency", "2", "--age-s", "60")
 
@@ -225,6 +230,9 @@ def test_learned_object_has_the_parts(tmp_path: Path) -> None:
     assert [rank["tier"] for rank in learned["ranks"]] == ["device", "host"]
     assert learned["line"].startswith("OFFLOAD: near score")
     assert told["ranks"] == []
+    assert told["host_write"] is None
+    budgeted = run_json(written(example_budgeted_document(), tmp_path), *LEARNED)
+    assert budgeted["host_write"] == {"bytes_per_s": 2e9, "burst_s": 60.0}
     assert run_json(written(example_document(), tmp_path), *BLOCK)["learned"] is None
 
 

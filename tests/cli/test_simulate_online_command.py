@@ -10,8 +10,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from autotune.cli.app import app
-from autotune.core.policy import load
+from autotune.core.policy import ClassHazardDocument, load
 from autotune.core.trace import Trace
+from autotune.core.types import RankForm
+from autotune.core.units import GB
 from autotune.traces.recording import write_recording
 
 SIZES = ("--device-blocks", "300", "--host-blocks", "1500")
@@ -114,9 +116,46 @@ def test_settings_come_from_a_file(recording: str, tmp_path: Path) -> None:
     assert online["store_mode"] == "eager"
 
 
+def test_a_write_budget_comes_from_the_command_line(
+    recording: str, written: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    """It limits what is stored, and stands in the policy that is written, with the burst of the settings."""
+    path = tmp_path / "settings.yaml"
+    path.write_text("online: {write_burst_s: 60.0}\n", "utf-8")
+    arguments = ("--policy", "online", *SIZES, "--settings", path, "--no-report")
+    gb_per_s = round(0.7 * written[1]["stored_bytes"] / GB / Trace.open(recording).span_s, 3)
+    where = ("--out", tmp_path / "out", "--json")
+    result = run("simulate", "--trace", recording, *arguments, "--write-gb-per-s", str(gb_per_s), *where)
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert found["online"]["arm"] == "learned"
+    assert found["stored_bytes"] < written[1]["stored_bytes"]
+    budget = load(tmp_path / "out" / "policy.yaml").budgets.host_write
+    assert budget is not None
+    assert (budget.bytes_per_s, budget.burst_s) == (gb_per_s * GB, 60.0)
+
+
+def test_a_form_is_learned_and_written(recording: str, tmp_path: Path) -> None:
+    """With fixed keys the loop learns, and the document that it leaves says so, needs no tick and has no prices."""
+    result = run(
+        "simulate", "--trace", recording, "--policy", "online", *SIZES, "--form", "fixed_key", "--out", tmp_path
+    )
+    assert result.exit_code == 0, result.output
+    document = load(tmp_path / "policy.yaml")
+    assert isinstance(document, ClassHazardDocument)
+    section = document.class_hazard
+    assert (section.form, section.rerank_s, section.prices) == (RankForm.FIXED_KEY, None, None)
+    told = run("explain", tmp_path / "policy.yaml", "--depth-tokens", "4096", "--age-s", "30")
+    assert told.exit_code == 0, told.output
+    assert "odds' part" in told.stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (("--policy", "lru", "--write-gb-per-s", "1"), "--write-gb-per-s belongs to --policy online"),
+        (("--policy", "online", "--write-gb-per-s", "-1"), "online.write_bytes_per_s must be at least 0"),
+        (("--policy", "lru", "--form", "fixed_key"), "--form belongs to --policy online"),
         (("--policy", "lru", "--out", "x"), "--out belongs to --policy online"),
         (("--policy", "online", "--device-policy", "arc"), "governs the device too"),
         (("--policy", "online", "--engine", "vllm"), "canonical rules"),

@@ -95,6 +95,7 @@ def test_a_study_in_a_file_goes_on(tmp_path: Path) -> None:
         (("--constraint", "beauty"), "ttft_p99"),
         (("--train-frac", "1.5"), "train_frac"),
         (("--trials", "0"), "trials"),
+        (("--write-gb-per-s", "-1"), "write_bytes_per_s"),
         (("--preset", "chart"), "chat"),
         (("--space", "nowhere"), "default"),
         (("--space", "missing.yaml"), "missing.yaml"),

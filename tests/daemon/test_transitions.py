@@ -21,7 +21,7 @@ from autotune.daemon.transitions import Transitions
 from autotune.daemon.trial import identity, leased, stock
 from autotune.export import save
 from autotune.testing.clocks import ManualClock
-from autotune.testing.documents import example_document
+from autotune.testing.documents import example_budgeted_document, example_document
 
 
 class PowerCutError(BaseException):
@@ -92,6 +92,13 @@ def test_the_first_trial_over_no_file_falls_back_to_the_engines_own_rule(tmp_pat
     assert trial is not None and trial.lease is not None and trial.lease.fallback.kind == "lru"
     policies.roll_back("no good")
     assert live(tmp_path) == stock(candidate())
+
+
+def test_the_engines_own_rule_keeps_no_write_budget() -> None:
+    """A learned policy with one falls back to LRU without: nothing would keep it there."""
+    budgets = stock(example_budgeted_document()).budgets
+    assert budgets.host_write is None
+    assert budgets.host_bytes == example_budgeted_document().budgets.host_bytes
 
 
 @pytest.mark.parametrize("with_file", [True, False])

@@ -17,7 +17,12 @@ from autotune.core.errors import AutotuneError, ConfigError
 from autotune.core.policy import Lease, PolicyDocument, RankDocument
 from autotune.core.types import StoreMode
 from autotune.export import Flavor
-from autotune.testing.documents import example_document, example_learned_document, policy_documents
+from autotune.testing.documents import (
+    example_budgeted_document,
+    example_document,
+    example_learned_document,
+    policy_documents,
+)
 
 ENGINES = registry.names(registry.RENDERERS)
 WITH_PLUGIN = {"vllm", "transformers"}
@@ -68,6 +73,14 @@ def test_notes_say_what_is_not_expressed(engine: str) -> None:
 def test_learned_rule_is_not_expressed(engine: str) -> None:
     """No engine decides by a learned model of its own, and each says so."""
     assert "not expressed: the learned rule" in notes(engine, example_learned_document(), flavor=Flavor.STOCK)
+
+
+@pytest.mark.parametrize("engine", sorted(set(ENGINES) - OFFLINE - {"tensorrt-llm"}))
+def test_write_budget_is_not_expressed(engine: str) -> None:
+    """No stock engine limits what it stores, and each says so where the policy does."""
+    said = "not expressed: the write budget of 2 GB/s"
+    assert said in notes(engine, example_budgeted_document(), flavor=Flavor.STOCK)
+    assert said not in notes(engine, example_learned_document(), flavor=Flavor.STOCK)
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import pytest
 
 from autotune.api import Policy, simulate, tune
-from autotune.core.policy import ClassHazardDocument, parse
+from autotune.core.policy import ClassHazardDocument, WriteBudget, parse
 from autotune.core.settings import SearchSettings, Settings
 from autotune.core.trace import Trace
-from autotune.core.types import EngineSemantics, StoreMode
+from autotune.core.types import EngineSemantics, RankForm, StoreMode
 from autotune.costs.reuse import NotEnough
 from autotune.search.choice import Goal, Split, Verdict
 from autotune.search.learned import LearnedCandidate, better, choose_learned, learned_candidate, report_of
@@ -46,15 +47,17 @@ def test_nothing_of_it_knows_the_held_out_part(split: Split, found: LearnedCandi
     again = learned_candidate(shorter, GOAL, Settings())
     assert isinstance(again, LearnedCandidate)
     assert learned_section(again.learned, 0.0) == learned_section(found.learned, 0.0)
-    assert [row.mode for row in again.modes] == [row.mode for row in found.modes]
+    assert [(row.mode, row.form) for row in again.modes] == [(row.mode, row.form) for row in found.modes]
     assert found.learned.fitted_at_s <= split.past.trace.arrival_s[-1]
 
 
-def test_every_store_mode_is_tried_on_the_later_past(split: Split, found: LearnedCandidate) -> None:
+def test_every_store_mode_and_form_is_tried_on_the_later_past(split: Split, found: LearnedCandidate) -> None:
     """The best there is the one that is judged."""
-    assert {row.mode for row in found.modes} == set(StoreMode)
+    assert {(row.mode, row.form) for row in found.modes} == set(product(StoreMode, RankForm))
     assert found.modes[0].value == min(row.value for row in found.modes)
     assert found.judged.engine.store_mode is found.modes[0].mode
+    assert found.judged.rules is not None
+    assert found.judged.rules.form is found.learned.form is found.modes[0].form
     assert 0 < found.later[0] < found.later[1] == split.past.trace.n_requests
 
 
@@ -146,3 +149,20 @@ def test_it_can_be_left_out(chat: Trace) -> None:
     result = tune(chat, device_blocks=300, host_blocks=1500, settings=Settings(search=search))
     assert "learned" not in [row.name for row in result.rows]
     assert result.learned.reason == "it was left out on request"
+
+
+def test_a_write_budget_is_published_and_was_kept_while_it_was_judged(chat: Trace, published: TuneResult) -> None:
+    """The candidate is judged under the budget, so its promise holds; it stores less than without."""
+    free = simulate(chat, Policy(published.document)).cache
+    bytes_per_s = 0.5 * int(free.stored.sum()) * free.block_bytes / chat.span_s
+    section = Settings().online.model_copy(update={"write_bytes_per_s": bytes_per_s, "write_burst_s": 60.0})
+    search = SearchSettings(trials=1, random_search=False)
+    result = tune(chat, device_blocks=300, host_blocks=1500, settings=Settings(search=search, online=section))
+    assert result.chosen == "learned"
+    document = parse(Policy(result.document).to_yaml())
+    assert isinstance(document, ClassHazardDocument)
+    assert document.budgets.host_write == WriteBudget(bytes_per_s=bytes_per_s, burst_s=60.0)
+    assert document.class_hazard.copy_factor == 0.5
+    assert Policy(document).verify(chat).holds
+    kept = simulate(chat, Policy(document)).cache
+    assert int(kept.stored.sum()) * kept.block_bytes <= bytes_per_s * (1.05 * chat.span_s + 60.0) + kept.block_bytes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from autotune.core.costs import CostProfile
 from autotune.core.reuse import ReuseModel, gain_table, pack
 from autotune.core.state import WHERE
 from autotune.core.trace import Trace
-from autotune.core.types import StoreMode, Tier, Timing
+from autotune.core.types import RankForm, StoreMode, Tier, Timing
 from autotune.sim.config import CacheConfig
 from autotune.sim.learned import HazardRules, Hints, LearnedCache
 from autotune.sim.learned_reference import LearnedReference
@@ -24,6 +24,31 @@ from autotune.testing.reuse import example_reuse_model, reuse_models
 from autotune.testing.streams import cost_profiles, make_costs, traces
 
 COLUMNS = [field.name for field in fields(CacheResult) if field.name not in ("trace", "config", "costs")]
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """A write budget in blocks, so that it is tight for any model.
+
+    Attributes:
+        blocks_per_s: Blocks that may be stored per second; 0 = there is no budget.
+        burst_s: Seconds of it that may be saved up.
+    """
+
+    blocks_per_s: float = 0.0
+    burst_s: float = 3600.0
+
+    def bytes_per_s(self, trace: Trace, costs: CostProfile) -> float:
+        """The same in bytes."""
+        return self.blocks_per_s * trace.block_tokens * costs.kv_bytes_per_token
+
+
+NO_BUDGET = Budget()
+
+
+def budgets() -> st.SearchStrategy[Budget]:
+    """Write budgets from hardly a block a minute to more than ever comes, with little or much saved up."""
+    return st.builds(Budget, st.sampled_from([0.02, 0.3, 3.0, 1e3, 1e12]), st.sampled_from([0.5, 10.0, 3600.0]))
 
 
 @st.composite
@@ -45,18 +70,25 @@ def learned_configs(draw: st.DrawFn) -> CacheConfig:
 
 @st.composite
 def hazard_rules(draw: st.DrawFn) -> HazardRules:
-    """Rules with any model, ticks shorter and longer than the gaps of the streams, and any factor on copies."""
+    """Rules of either form with any model, ticks shorter and longer than the gaps, and any factor on copies."""
     return rules_of(
         draw(st.just(example_reuse_model()) | reuse_models()),
         draw(st.sampled_from([0.0, 2.0, 60.0])),
         tick_s=draw(st.sampled_from([0.25, 2.0, 1e4])),
         copy_factor=draw(st.sampled_from([0.0, 0.3, 1.0])),
         marginal=draw(st.booleans()),
+        form=draw(st.sampled_from(RankForm)),
     )
 
 
 def rules_of(
-    model: ReuseModel, device_age_s: float, tick_s: float, copy_factor: float, *, marginal: bool = True
+    model: ReuseModel,
+    device_age_s: float,
+    tick_s: float,
+    copy_factor: float,
+    *,
+    marginal: bool = True,
+    form: RankForm = RankForm.HAZARD,
 ) -> HazardRules:
     """The rules of a model; on the device every reuse counts."""
     return HazardRules(
@@ -65,6 +97,7 @@ def rules_of(
         tick_s=tick_s,
         copy_factor=copy_factor,
         marginal=marginal,
+        form=form,
     )
 
 
@@ -81,13 +114,27 @@ def both(
     rules: HazardRules,
     forget_s: float = 1e6,
     hints: Hints | None = None,
+    budget: Budget = NO_BUDGET,
 ) -> tuple[LearnedCache, LearnedReference]:
-    """The compiled cache and the plain one, neither of them run yet, under the same rules."""
-    compiled = LearnedCache(trace, config, costs, shadows=False, forget_s=forget_s, hints=hints)
+    """The compiled cache and the plain one, neither of them run yet, under the same rules and the same write budget."""
+    bytes_per_s, burst_s = budget.bytes_per_s(trace, costs), budget.burst_s
+    compiled = LearnedCache(
+        trace,
+        config,
+        costs,
+        shadows=False,
+        write_bytes_per_s=bytes_per_s,
+        write_burst_s=burst_s,
+        forget_s=forget_s,
+        hints=hints,
+    )
     compiled.know(rules.packed)
     compiled.obey(compiled.live, rules)
     seen = without_partial_blocks(trace) if config.full_blocks else trace
-    return compiled, LearnedReference(seen, config, costs, rules, forget_s, hints)
+    plain = LearnedReference(
+        seen, config, costs, rules, forget_s, hints, write_bytes_per_s=bytes_per_s, write_burst_s=burst_s
+    )
+    return compiled, plain
 
 
 def assert_equal(compiled: LearnedCache, plain: LearnedReference) -> None:
@@ -135,6 +182,31 @@ def assert_equal_so_far(compiled: LearnedCache, plain: LearnedReference, n: int)
 
 
 @settings(max_examples=40)
+@given(trace=traces(), config=learned_configs(), rules=hazard_rules(), budget=budgets())
+def test_a_write_budget_is_kept_alike_after_every_request(
+    trace: Trace, config: CacheConfig, rules: HazardRules, budget: Budget
+) -> None:
+    """Under a write budget the same blocks are stored, refused and taken back at every single request."""
+    config = replace(config, timing=Timing.INSTANT)
+    compiled, plain = both(trace, config, make_costs(), rules, budget=budget)
+    for n, _ in enumerate(plain.steps()):
+        compiled.run(n + 1)
+        assert_equal_so_far(compiled, plain, n + 1)
+
+
+@settings(max_examples=40)
+@given(trace=traces(), costs=cost_profiles(), config=learned_configs(), rules=hazard_rules(), budget=budgets())
+def test_a_write_budget_is_kept_alike_in_every_mode(
+    trace: Trace, costs: CostProfile, config: CacheConfig, rules: HazardRules, budget: Budget
+) -> None:
+    """Whatever mode, timing and costs, all counts and the residents at the end are the same under a write budget."""
+    compiled, plain = both(trace, config, costs, rules, budget=budget)
+    compiled.run(trace.n_requests)
+    plain.run()
+    assert_equal(compiled, plain)
+
+
+@settings(max_examples=40)
 @given(trace=traces(), config=learned_configs(), first=hazard_rules(), second=hazard_rules())
 def test_another_model_in_the_middle_is_obeyed_alike(
     trace: Trace, config: CacheConfig, first: HazardRules, second: HazardRules
@@ -162,14 +234,44 @@ def example() -> ReuseModel:
     return example_reuse_model()
 
 
+@pytest.mark.parametrize("form", RankForm)
 @pytest.mark.parametrize("timing", Timing)
 @pytest.mark.parametrize("mode", StoreMode)
-def test_the_bundled_trace_is_decided_alike(example: ReuseModel, mode: StoreMode, timing: Timing) -> None:
+def test_the_bundled_trace_is_decided_alike(
+    example: ReuseModel, mode: StoreMode, timing: Timing, form: RankForm
+) -> None:
     """On a production trace, in every mode and under both timings, hits, stores and evictions are the same."""
     trace = Trace.open("sample:conversation").slice(0, 900)
     config = CacheConfig(4_000 if timing is Timing.SERVICE else 500, 2_000, store_mode=mode, timing=timing)
-    compiled, plain = both(trace, config, make_costs(), rules_of(example, 20.0, 10.0, 0.3))
+    compiled, plain = both(trace, config, make_costs(), rules_of(example, 20.0, 10.0, 0.3, form=form))
     compiled.run(trace.n_requests)
     plain.run()
     assert_equal(compiled, plain)
     assert compiled.result().evicted_host.sum() > 500
+
+
+@pytest.mark.parametrize("form", RankForm)
+@pytest.mark.parametrize("timing", Timing)
+@pytest.mark.parametrize("mode", StoreMode)
+def test_a_tight_write_budget_on_the_bundled_trace_is_kept_alike(
+    example: ReuseModel, mode: StoreMode, timing: Timing, form: RankForm
+) -> None:
+    """A budget of half of what would be stored is kept by both, with the same blocks, and most of it is used.
+
+    Under service timing the last requests finish long after the last arrival, and so may still store.
+    """
+    trace = Trace.open("sample:conversation").slice(0, 900)
+    config = CacheConfig(4_000 if timing is Timing.SERVICE else 500, 2_000, store_mode=mode, timing=timing)
+    rules, costs = rules_of(example, 20.0, 10.0, 0.5, form=form), make_costs()
+    free, _ = both(trace, config, costs, rules)
+    free.run(trace.n_requests)
+    seconds = free.now_s() - float(trace.arrival_s[0])
+    unbounded = int(free.result().stored.sum())
+    allowed = 0.5 * unbounded
+    compiled, plain = both(trace, config, costs, rules, budget=Budget(allowed / seconds))
+    compiled.run(trace.n_requests)
+    plain.run()
+    assert_equal(compiled, plain)
+    stored = int(compiled.result().stored.sum())
+    assert 0.5 * allowed < stored < unbounded
+    assert timing is Timing.SERVICE or stored <= 1.06 * allowed

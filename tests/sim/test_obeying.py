@@ -11,9 +11,9 @@ import pytest
 from autotune.core.costs import CostProfile
 from autotune.core.errors import SimulationError
 from autotune.core.eviction import PolicySpec
-from autotune.core.policy import ClassHazardDocument, parse
+from autotune.core.policy import ClassHazardDocument, WriteBudget, parse
 from autotune.core.trace import Trace
-from autotune.core.types import Admission, EngineSemantics, StoreMode, Tier, Timing
+from autotune.core.types import Admission, EngineSemantics, RankForm, StoreMode, Tier, Timing
 from autotune.export import render
 from autotune.sim.config import CacheConfig
 from autotune.sim.engine import simulate_cache
@@ -73,6 +73,23 @@ def test_a_document_is_the_learned_cache(
     assert not same(found, simulate_cache(trace, config, costs))
 
 
+@pytest.mark.parametrize("timing", Timing)
+def test_a_document_with_fixed_keys_is_the_learned_cache(trace: Trace, costs: CostProfile, timing: Timing) -> None:
+    """Read back and simulated it is the plain cache under its rules, and decides otherwise than with ticks."""
+    by_tick = with_tiers(host={"store_mode": StoreMode.LAZY})
+    section = by_tick.class_hazard.model_copy(update={"form": RankForm.FIXED_KEY, "rerank_s": None})
+    written = parse(render(by_tick.model_copy(update={"class_hazard": section})))
+    assert isinstance(written, ClassHazardDocument)
+    assert rules_of(written).form is RankForm.FIXED_KEY
+    engine = replace(ENGINE, timing=timing)
+    found = simulate_document(trace, written, engine, costs)
+    config = replace(engine, store_mode=StoreMode.LAZY)
+    plain = LearnedReference(trace, config, costs, rules_of(written))
+    plain.run()
+    assert same(found, make_result(trace, config, costs, plain.out, plain.wait_ns))
+    assert not same(found, simulate_document(trace, by_tick, engine, costs))
+
+
 def test_the_rules_hold_from_the_start(trace: Trace, costs: CostProfile) -> None:
     """It is the compiled cache without shadows whose rules were put in force before the first request."""
     document = example_learned_document()
@@ -124,3 +141,43 @@ def test_engines_that_cannot_obey_are_refused(trace: Trace, costs: CostProfile) 
         simulate_document(trace, document, ENGINE, costs, device_policy=PolicySpec("sieve"))
     with pytest.raises(SimulationError, match="a policy of kind 'class_hazard'"):
         engine_of(document, ENGINE, trace.block_tokens)
+
+
+def test_a_write_budget_that_never_allows_a_block_is_refused(trace: Trace, costs: CostProfile) -> None:
+    """One block in more than thirty years is a mistake, and its times would not fit their numbers."""
+    rules = rules_of(example_learned_document())
+    with pytest.raises(SimulationError, match=r"within 1e.09 s; got 1e-20 bytes per second"):
+        simulate_rules(trace, ENGINE, costs, rules, write=WriteBudget(bytes_per_s=1e-20, burst_s=1.0))
+
+
+@pytest.mark.parametrize("timing", Timing)
+@pytest.mark.parametrize("store_mode", StoreMode)
+def test_the_write_budget_of_a_document_is_obeyed(
+    trace: Trace, costs: CostProfile, store_mode: StoreMode, timing: Timing
+) -> None:
+    """Written, read back and simulated, it is the learned cache under that budget, which stores less and holds."""
+    block_bytes = trace.block_tokens * costs.kv_bytes_per_token
+    budget = WriteBudget(bytes_per_s=0.2 * block_bytes, burst_s=50.0)
+    given = with_tiers(host={"store_mode": store_mode})
+    limited = given.model_copy(update={"budgets": given.budgets.model_copy(update={"host_write": budget})})
+    written = parse(render(limited))
+    assert isinstance(written, ClassHazardDocument)
+    engine = replace(ENGINE, timing=timing)
+    found = simulate_document(trace, written, engine, costs)
+    cache = LearnedCache(
+        trace,
+        replace(engine, store_mode=store_mode),
+        costs,
+        shadows=False,
+        write_bytes_per_s=budget.bytes_per_s,
+        write_burst_s=budget.burst_s,
+    )
+    cache.know(rules_of(written).packed)
+    cache.obey(cache.live, rules_of(written))
+    cache.run(trace.n_requests)
+    assert same(found, cache.result())
+    stored = int(found.stored.sum())
+    assert 0 < stored < int(simulate_document(trace, given, engine, costs).stored.sum())
+    seconds = trace.span_s + float(found.wait_s.max()) + 60.0
+    reserve_blocks = 0.2 * 0.05 * seconds  # what residents continue may be written ahead of the budget
+    assert stored <= 0.2 * (seconds + budget.burst_s) + reserve_blocks + 1.0

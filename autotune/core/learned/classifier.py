@@ -1,4 +1,4 @@
-"""Classes of runs by one packed model, fast enough for a scheduler: a few microseconds per run."""
+"""What one packed model makes of runs, fast enough for a scheduler: a few microseconds per run."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from autotune.core.decide.features import USES
+from autotune.core.decide.fixed import reuse_odds
 from autotune.core.decide.reuse_layout import COLUMN_MAP, FIRST, N_QUARTILES, ROW_MAP, SECOND
 from autotune.core.learned.runs import Run
 from autotune.core.reuse.packed import PackedModel
@@ -31,16 +33,25 @@ class Classifier:
         self._near_base, self._far_base = packed.near_base, packed.far_base
         self._near_cuts, self._far_cuts = packed.near_cuts.tolist(), packed.far_cuts.tolist()
 
-    def classify(self, features: Sequence[float]) -> int:
-        """Class of a row of features."""
+    def scores(self, features: Sequence[float]) -> tuple[int, int]:
+        """Near and far score of a row of features."""
         bins = np.array([bisect_left(cuts, value) for cuts, value in zip(self._cuts, features, strict=True)], np.int32)
         entries = self._scores[
             self._maps[self._rows + bins[self._first]] + self._maps[self._columns + bins[self._second]]
         ]
         near = self._near_base + int(entries[: self._n_near].sum())
-        far = self._far_base + int(entries[self._n_near :].sum())
+        return near, self._far_base + int(entries[self._n_near :].sum())
+
+    def classify(self, features: Sequence[float]) -> int:
+        """Class of a row of features."""
+        near, far = self.scores(features)
         first = bisect_left(self._near_cuts, near)
         return N_QUARTILES * first + bisect_left(self._far_cuts[first], far)
+
+    @property
+    def of_unknown(self) -> int:
+        """What a block of which nothing is known counts as: the class that is used least."""
+        return 0
 
     def group_of(self, run: Run) -> int:
         """Class of a run; each is classified once, and the class by an earlier model is kept beside it."""
@@ -56,3 +67,16 @@ class Classifier:
         else:
             run.model, run.group = self, group
         return group
+
+
+class OddsOfReuse(Classifier):
+    """Log odds of reuse instead of classes, as :func:`autotune.core.decide.fixed.reuse_odds` counts them."""
+
+    def classify(self, features: Sequence[float]) -> int:
+        """Log odds of a row of features, in units of 2**-40."""
+        return reuse_odds(*self.scores(features), features[USES])
+
+    @property
+    def of_unknown(self) -> int:
+        """The same, for one use: the highest that a block of the class that is used least has."""
+        return int(self._near_cuts[0] + self._far_cuts[0][0])

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Callable
 
 from autotune.core.decide.rank import NS_PER_S, round_half_up
 from autotune.core.eviction import BlockAccess, EvictionPolicy, TierContext, nothing_pinned
 from autotune.core.learned.history import RunHistory
-from autotune.core.learned.keys import IN_USE_KEY, HazardKeys, LearnedRules
+from autotune.core.learned.keys import IN_USE_KEY, LearnedRules, keys_at
+from autotune.core.learned.write_bucket import WriteBucket, outranks
 
 _Entry = tuple[int, int, int]  # key, sequence, block
 
@@ -27,7 +29,7 @@ class _Resident:
 
 
 class HazardPolicy(EvictionPolicy):
-    """Evicts the leaf with the smallest :func:`autotune.core.decide.hazard.hazard_key`.
+    """Evicts the leaf with the smallest key of :mod:`autotune.core.decide.hazard`, or of the ``fixed`` one beside it.
 
     Whoever uses it calls :meth:`advance` before anything that happens at a later moment than what was before, and
     tells the history of a finished request before its blocks are touched.
@@ -38,6 +40,7 @@ class HazardPolicy(EvictionPolicy):
         past: What is remembered of the blocks, shared by all tiers.
         marginal: Whether an engine that makes room first asks for the rank of what comes in.
         stores_early: Whether blocks come in before their request finishes, when nothing is known of their rest.
+        bucket: What may be written; ``None`` = everything.
     """
 
     name = "class_hazard"
@@ -51,12 +54,15 @@ class HazardPolicy(EvictionPolicy):
         *,
         marginal: bool = False,
         stores_early: bool = False,
+        bucket: WriteBucket | None = None,
     ) -> None:
         super().__init__(context)
         self.admits_marginally = marginal
         self._rules, self._past, self._stores_early = rules, past, stores_early
+        self._bucket = bucket
+        self._capacity_blocks = context.capacity_blocks
         self._values_ns = [round_half_up(value_s * NS_PER_S) for value_s in context.value_s]
-        self._keys = HazardKeys(rules, self._value_ns, 0)
+        self._keys = keys_at(rules, self._value_ns, 0)
         self._residents: dict[int, _Resident] = {}
         self._children: dict[int, int] = {}
         self._heap: list[_Entry] = []
@@ -74,17 +80,17 @@ class HazardPolicy(EvictionPolicy):
     def advance(self, now_ns: int) -> None:
         """Time goes on: in another tick, all blocks have another rank."""
         if now_ns >= self._keys.ends_ns or now_ns < self._keys.began_ns:
-            self._keys = HazardKeys(self._rules, self._value_ns, now_ns)
+            self._keys = keys_at(self._rules, self._value_ns, now_ns)
             self._rank_all()
 
     def obey(self, rules: LearnedRules, now_ns: int) -> None:
         """Another rule is in force from now on."""
         self._rules = rules
-        self._keys = HazardKeys(rules, self._value_ns, now_ns)
+        self._keys = keys_at(rules, self._value_ns, now_ns)
         self._rank_all()
 
     def _rank_all(self) -> None:
-        self._live = {block: self._entry(block) for block in self._residents if not self._children.get(block)}
+        self._live = {block: self._entry(block) for block in self._residents if self._may_leave(block)}
         self._heap = list(self._live.values())
         heapq.heapify(self._heap)
 
@@ -98,8 +104,13 @@ class HazardPolicy(EvictionPolicy):
             return IN_USE_KEY
         return self._keys.key(run, resident.depth, resident.is_copy)
 
+    def _may_leave(self, block: int) -> bool:
+        """By the leaf rule; what continues a copy that is to leave first hangs on the nearer tier's block."""
+        spare = self._residents[block].is_copy and self._rules.copy_factor == 0.0
+        return spare or not self._children.get(block)
+
     def _become_candidate(self, block: int) -> None:
-        if not self._children.get(block):
+        if self._may_leave(block):
             entry = self._live[block] = self._entry(block)
             heapq.heappush(self._heap, entry)
 
@@ -126,10 +137,39 @@ class HazardPolicy(EvictionPolicy):
         self._settle_in(access)
 
     def _settle_in(self, access: BlockAccess) -> None:
+        if self._bucket is not None:
+            self._bucket.write(access.time_ns)
         if access.parent >= 0:
             self._children[access.parent] = self._children.get(access.parent, 0) + 1
-            self._live.pop(access.parent, None)
+            if access.parent in self._residents and not self._may_leave(access.parent):
+                self._live.pop(access.parent, None)
         self._become_candidate(access.block)
+
+    def admits(self, access: BlockAccess) -> bool:
+        """Whether the write budget, if there is one, allows a missing block.
+
+        One that a resident continues needs no rank, for without it the resident is of no use; it may even be written
+        on credit, which the next ones have to wait for.
+        """
+        bucket, now_ns = self._bucket, access.time_ns
+        if bucket is None:
+            return True
+        if self._children.get(access.block):
+            return bucket.has_credit(now_ns)
+        price = bucket.price(now_ns)
+        if price <= 1.0 or len(self) < self._capacity_blocks:
+            return price < math.inf
+        victim = self._smallest(nothing_pinned)
+        return victim is not None and outranks(self.rank_on_arrival(access), victim[0], price, self._rules.scale_ns)
+
+    def admits_demoted(self, access: BlockAccess) -> bool:
+        """The same for a block that comes down."""
+        return self.admits(access)
+
+    def take_back_write(self) -> None:
+        """A block left in the round that brought it, so it was never written."""
+        if self._bucket is not None:
+            self._bucket.take_back()
 
     def refuse(self, access: BlockAccess) -> None:
         """Nothing: the history has heard of it."""
@@ -139,6 +179,7 @@ class HazardPolicy(EvictionPolicy):
         resident = self._residents.get(block)
         if resident is not None and resident.is_copy:
             resident.is_copy = False
+            self._live.pop(block, None)
             self._become_candidate(block)
 
     def remove(self, block: int) -> None:

@@ -68,9 +68,10 @@ class Run:
         recent_short: Uses, decayed fast.
         recent_long: Uses, decayed slowly.
         features: Its features when that request had finished.
-        group: Its class, as ``model`` says; an earlier model's stays known while another one is being prepared.
+        group: Its class, or the log odds of its reuse, as ``model`` says; an earlier model's stays known while another
+            one is being prepared.
         model: Whoever classified it.
-        next_group: Its class, as ``next_model`` says.
+        next_group: The same, as ``next_model`` says.
         next_model: Whoever classified it last, if that is another.
     """
 

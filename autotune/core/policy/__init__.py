@@ -10,7 +10,7 @@ from autotune.core.policy.document import ClassHazardDocument, Lease, LruDocumen
 from autotune.core.policy.economics import Costs, Prices, ReuseStep
 from autotune.core.policy.evidence import Expectation, Fingerprint, GainFrac
 from autotune.core.policy.explain import Explanation, RankParts, explain
-from autotune.core.policy.explain_learned import HorizonParts, LearnedParts, LearnedRank, ScorePart
+from autotune.core.policy.explain_learned import HorizonParts, KeyParts, LearnedParts, LearnedRank, ScorePart
 from autotune.core.policy.optional import Hints, Streaming
 from autotune.core.policy.provenance import (
     Package,
@@ -24,7 +24,7 @@ from autotune.core.policy.rank import RankKnobs, RankSection
 from autotune.core.policy.rank_prices import RankPrices
 from autotune.core.policy.reading import document_hash, load, parse
 from autotune.core.policy.specs import policy_spec
-from autotune.core.policy.tiers import Budgets, DeviceTier, StoredTier, Tiers
+from autotune.core.policy.tiers import Budgets, DeviceTier, StoredTier, Tiers, WriteBudget
 
 __all__ = [
     "Budgets",
@@ -38,6 +38,7 @@ __all__ = [
     "GainFrac",
     "Hints",
     "HorizonParts",
+    "KeyParts",
     "LearnedParts",
     "LearnedRank",
     "Lease",
@@ -60,6 +61,7 @@ __all__ = [
     "Tiers",
     "TraceOption",
     "TraceSource",
+    "WriteBudget",
     "document_hash",
     "explain",
     "load",

@@ -15,6 +15,7 @@ from autotune.core.policy.quantities import MAX_SECONDS, Tokens
 from autotune.core.policy.rank_prices import RankPrices
 from autotune.core.policy.reuse_tables import FeatureName, Horizon, Score, to_score, to_whole
 from autotune.core.reuse import ReuseModel
+from autotune.core.types import RankForm
 from autotune.core.validation import BrokenRuleError, Strict
 
 _Cuts = tuple[Score, Score, Score]
@@ -49,7 +50,18 @@ class ClassHazardSection(Strict):
         description="D: age up to which a reuse is a hit on the device and gains the host nothing, in seconds; 0 = "
         "every reuse counts.",
     )
-    rerank_s: float = Field(gt=0.0, le=MAX_SECONDS, description="How often residents are ranked anew, in seconds.")
+    form: RankForm = Field(
+        default=RankForm.HAZARD,
+        description="hazard: blocks are ranked by class and age, anew every rerank_s. fixed_key: by the time of their "
+        "last use plus three near horizons times ((0.7 * log2(uses) + near score + far score) / 3 + ln(seconds at "
+        "stake)), which does not change while a block lies idle.",
+    )
+    rerank_s: float | None = Field(
+        default=None,
+        gt=0.0,
+        le=MAX_SECONDS,
+        description="How often residents are ranked anew, in seconds; under fixed_key they never are, so it is absent.",
+    )
     copy_factor: float = Field(
         default=1.0,
         ge=0.0,
@@ -90,6 +102,23 @@ class ClassHazardSection(Strict):
     )
 
     @model_validator(mode="after")
+    def _is_ranked_by_its_form(self) -> ClassHazardSection:
+        is_fixed = self.form is RankForm.FIXED_KEY
+        if not is_fixed and self.rerank_s is None:
+            raise BrokenRuleError("class_hazard.rerank_s must be given under form hazard", remedy="say how often")
+        if is_fixed and self.rerank_s is not None:
+            raise BrokenRuleError(
+                "class_hazard.rerank_s belongs to form hazard: a fixed key is never ranked anew",
+                got=f"{self.rerank_s:g} under form fixed_key",
+                remedy="leave it away",
+            )
+        if is_fixed and self.prices is not None:
+            raise BrokenRuleError(
+                "class_hazard.prices are ranks of form hazard", got="form fixed_key", remedy="leave them away"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _parts_agree(self) -> ClassHazardSection:
         unknown = sorted({*self.near.used_features, *self.far.used_features} - set(self.features))
         if unknown:
@@ -117,15 +146,17 @@ class ClassHazardSection(Strict):
         model: ReuseModel,
         *,
         device_age_s: float,
-        rerank_s: float,
+        rerank_s: float | None,
         copy_factor: float = 1.0,
         history_tokens: int = 0,
         prices: RankPrices | None = None,
+        form: RankForm = RankForm.HAZARD,
     ) -> ClassHazardSection:
         """The section for a model and its knobs, with prices if they were measured."""
         low, middle, high = model.near_cuts
         return cls(
             device_age_s=device_age_s,
+            form=form,
             rerank_s=rerank_s,
             copy_factor=copy_factor,
             history_tokens=history_tokens,
@@ -138,6 +169,11 @@ class ClassHazardSection(Strict):
             edges_s=model.edges_s,
             hazard_per_s=tuple(tuple(row) for row in model.hazard_per_s.tolist()),
         )
+
+    @property
+    def tick_s(self) -> float:
+        """Seconds between two rankings of all residents; a fixed key outlives any that may be given."""
+        return MAX_SECONDS if self.rerank_s is None else self.rerank_s
 
     def model(self) -> ReuseModel:
         """The reuse model that this section holds."""

@@ -90,7 +90,17 @@ class PolicyDocument(Strict):
             )
         for tier in Tier:
             self._check_tier(tier)
+        self._check_write_budget()
         return self
+
+    def _check_write_budget(self) -> None:
+        host = self.tiers.host
+        if self.budgets.host_write is not None and (host is None or host.policy != "class_hazard"):
+            raise BrokenRuleError(
+                "budgets.host_write is kept by tiers.host.policy 'class_hazard' and by no other",
+                got="no host" if host is None else f"policy {host.policy!r}",
+                remedy="leave budgets.host_write away",
+            )
 
     def _check_tier(self, tier: Tier) -> None:
         name = tier.name.lower()

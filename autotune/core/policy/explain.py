@@ -15,8 +15,9 @@ from autotune.core.errors import PolicyError
 from autotune.core.policy.document import ClassHazardDocument, PolicyDocument
 from autotune.core.policy.explain_learned import LearnedParts, decide_by_rank, learned_parts
 from autotune.core.policy.quantities import MAX_SECONDS, MAX_TOKENS
+from autotune.core.policy.tiers import WriteBudget
 from autotune.core.types import Decision, Tier
-from autotune.core.units import seconds_to_ns
+from autotune.core.units import GB, seconds_to_ns
 
 LEARNED = "class_hazard"
 _DECISIONS = {KEEP: Decision.KEEP, OFFLOAD: Decision.OFFLOAD, EVICT: Decision.EVICT}
@@ -178,16 +179,26 @@ def _beliefs(
         assumptions.append("reuse was not measured at this access count: taken as certain, so values are upper bounds")
     by_rank = learned is not None and learned.is_priced
     if learned is not None and not by_rank:
-        assumptions.append("the prices of ranks were not measured: decided by values and prices of bytes")
+        why = "the prices of ranks were not measured" if learned.key is None else "a key that is a moment has no price"
+        assumptions.append(f"{why}: decided by values and prices of bytes")
     if prices.device_s_per_byte is None and not by_rank:
         assumptions.append("the price of the device was not measured: taken as 0, so there is room for every block")
     if prices.host_s_per_byte is None and document.tiers.host is not None and not by_rank:
         assumptions.append("the price of the host was not measured: taken as 0, so there is room for every block")
+    if document.budgets.host_write is not None:
+        assumptions.append(_full_write_budget(document.budgets.host_write))
     return (
         1.0 if probability is None else probability,
         prices.device_s_per_byte or 0.0,
         prices.host_s_per_byte or 0.0,
         tuple(assumptions),
+    )
+
+
+def _full_write_budget(budget: WriteBudget) -> str:
+    return (
+        f"the write budget of the host, {budget.bytes_per_s / GB:,.4g} GB/s of which {budget.burst_s:,.4g} s may be "
+        "saved up, has its reserve: the less is left, the more a block must outrank the next to leave"
     )
 
 

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from autotune.core.decide.features import FEATURES, N_FEATURES, UNKNOWN
+from autotune.core.decide.features import FEATURES, N_FEATURES, UNKNOWN, USES
+from autotune.core.decide.fixed import factor_shift_ns, odds_shift_ns, reuse_odds, scale_ns, value_shift_ns
 from autotune.core.errors import PolicyError
+from autotune.core.policy.class_hazard import ClassHazardSection
 from autotune.core.policy.document import ClassHazardDocument
 from autotune.core.policy.reuse_tables import to_score
 from autotune.core.reuse import (
@@ -23,7 +25,8 @@ from autotune.core.reuse import (
     probability,
     score_rows,
 )
-from autotune.core.types import Decision, Tier
+from autotune.core.types import Decision, RankForm, Tier
+from autotune.core.units import NS_PER_S, seconds_to_ns
 from autotune.core.validation import nearest
 
 
@@ -85,6 +88,28 @@ class LearnedRank:
 
 
 @dataclass(frozen=True, slots=True)
+class KeyParts:
+    """Where a block stands under a key that does not change, in seconds from now; the smallest leaves first.
+
+    Attributes:
+        scale_s: Seconds by which one unit of logarithm puts a block off.
+        recency_s: Time of the last use, as seconds before now (negative).
+        odds_shift_s: What the odds of reuse put it off: a third of both scores and 0.7 * log2(uses), times the scale.
+        value_shift_s: What the seconds at stake put it off, against a block with one second at stake.
+        copy_shift_s: What that changes on the host as long as the device holds the block too; ``None`` = such copies
+            leave first.
+        key_s: The sum without that, the time to which the block counts as used.
+    """
+
+    scale_s: float
+    recency_s: float
+    odds_shift_s: float
+    value_shift_s: float
+    copy_shift_s: float | None
+    key_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class LearnedParts:
     """What the model makes of a block.
 
@@ -95,8 +120,9 @@ class LearnedParts:
         age_s: Its age.
         hazard_per_s: Reuses per second that the class's curve has at that age.
         reuse_probability: Probability of reuse within the far horizon from now, given that it has waited so long.
-        ranks: One entry per tier that the rule governs.
+        ranks: One entry per tier that the rule governs; none where a key ranks that does not change.
         unknown: Features that the model uses and that were not told.
+        key: That key, which is the same on all tiers; ``None`` = blocks are ranked anew in every tick.
     """
 
     near: HorizonParts
@@ -107,6 +133,7 @@ class LearnedParts:
     reuse_probability: float
     ranks: tuple[LearnedRank, ...]
     unknown: tuple[str, ...]
+    key: KeyParts | None = None
 
     @property
     def is_priced(self) -> bool:
@@ -156,8 +183,9 @@ def learned_parts(
     age_bin = int(np.searchsorted(model.edges_s, age_s, side="right"))
     used = section.near.used_features | section.far.used_features
     share = size_tokens / document.fingerprint.trace_block_tokens
+    is_fixed = section.form is RankForm.FIXED_KEY
     ranks = []
-    for tier in (Tier.DEVICE, Tier.HOST):
+    for tier in () if is_fixed else (Tier.DEVICE, Tier.HOST):
         rule = document.tiers.of(tier)
         if rule is not None and rule.policy == document.kind:
             caught_s = 0.0 if tier is Tier.DEVICE else section.device_age_s
@@ -174,6 +202,7 @@ def learned_parts(
         reuse_probability=_reuse_from_now(model, block_class, age_s),
         ranks=tuple(ranks),
         unknown=tuple(name for name in FEATURES if name in used and row[FEATURES.index(name)] == UNKNOWN),
+        key=_key_parts(section, model, row, age_s, at_stake_s) if is_fixed else None,
     )
 
 
@@ -192,6 +221,25 @@ def decide_by_rank(learned: LearnedParts, host_value_s: float) -> Decision:
         return Decision.KEEP
     pays_on_host = host_value_s > 0.0 if host is None else host.pays
     return Decision.OFFLOAD if pays_on_host else Decision.EVICT
+
+
+def _key_parts(
+    section: ClassHazardSection, model: ReuseModel, row: npt.NDArray[np.float64], age_s: float, at_stake_s: float
+) -> KeyParts:
+    unit_ns = scale_ns(model.near.horizon_s)
+    near, far = (int(score_rows(horizon, row[np.newaxis])[0]) for horizon in (model.near, model.far))
+    recency_ns = -seconds_to_ns(age_s)
+    odds_ns = odds_shift_ns(unit_ns, reuse_odds(near, far, max(float(row[USES]), 1.0)))
+    value_ns = value_shift_ns(unit_ns, seconds_to_ns(at_stake_s))
+    factor = section.copy_factor
+    return KeyParts(
+        scale_s=unit_ns / NS_PER_S,
+        recency_s=recency_ns / NS_PER_S,
+        odds_shift_s=odds_ns / NS_PER_S,
+        value_shift_s=value_ns / NS_PER_S,
+        copy_shift_s=factor_shift_ns(unit_ns, factor) / NS_PER_S if factor > 0.0 else None,
+        key_s=(recency_ns + odds_ns + value_ns) / NS_PER_S,
+    )
 
 
 def _horizon_parts(model: HorizonModel, row: npt.NDArray[np.float64]) -> HorizonParts:

@@ -18,7 +18,7 @@ def policy_spec(document: PolicyDocument, tier: Tier) -> PolicySpec | None:
         section = document.class_hazard
         return PolicySpec.of(
             "class_hazard",
-            rerank_s=section.rerank_s,
+            **({"fixed_key": 1.0} if section.rerank_s is None else {"rerank_s": section.rerank_s}),
             copy_factor=section.copy_factor,
             admission=ADMISSION_CODES[rule.admission],
         )

@@ -2,21 +2,44 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from autotune.core.policy.quantities import MAX_BYTES, Bytes, Tokens
+from autotune.core.policy.quantities import MAX_BYTES, Bytes, BytesPerSecond, Seconds, Tokens
 from autotune.core.types import Admission, StoreMode, Tier
 from autotune.core.validation import BrokenRuleError, Strict
 
 
+class WriteBudget(Strict):
+    """How much may be stored to a tier as time passes."""
+
+    bytes_per_s: BytesPerSecond = Field(description="Bytes per second that may be stored, on average.")
+    burst_s: Seconds = Field(description="Seconds of that budget that may be saved up, to be stored at once.")
+
+
 class Budgets(Strict):
-    """Bytes that the KV cache may take on each tier."""
+    """Bytes that the KV cache may take on each tier, and that may be stored to the host."""
+
+    leave_out_none: ClassVar[bool] = True
 
     device_bytes: int = Field(gt=0, le=MAX_BYTES, description="KV cache on the device, in bytes.")
     host_bytes: Bytes = Field(default=0, description="KV cache in host memory, in bytes; 0 = there is no such tier.")
     disk_bytes: Bytes = Field(default=0, description="KV cache on disk, in bytes; 0 = there is no such tier.")
+    host_write: WriteBudget | None = Field(
+        default=None,
+        description="What may be stored to the host; absent = as much as comes. The scarcer it gets, the more a block "
+        "must outrank the one that would leave; without any left, nothing is stored. Needs tiers.host.policy "
+        "'class_hazard'.",
+    )
+
+    @model_serializer(mode="wrap")
+    def _without_absent(self, values_of: SerializerFunctionWrapHandler) -> dict[str, object]:
+        """Documents without a write budget keep the hash that they had before there was one."""
+        values: dict[str, object] = values_of(self)
+        return (
+            values if self.host_write is not None else {name: values[name] for name in values if name != "host_write"}
+        )
 
     def of(self, tier: Tier) -> int:
         """Bytes of one tier."""

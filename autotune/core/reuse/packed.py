@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.core.decide.features import N_FEATURES
+from autotune.core.decide.fixed import scale_ns
 from autotune.core.decide.reuse_layout import COLUMN_MAP, FIRST, ROW_MAP, SECOND
 from autotune.core.reuse.gain import gain_table
 from autotune.core.reuse.model import NO_FEATURE, ReuseModel, ScoreTable
@@ -55,6 +56,7 @@ class PackedModel:
         far_cuts: ``(4, 3)`` int64.
         edges_ns: ``(48,)`` int64 ages.
         gains: ``(16, 49)`` float64, what :func:`autotune.core.reuse.gain_table` gives.
+        scale_ns: Nanoseconds by which one unit of logarithm puts a block off, for keys that do not change.
     """
 
     cuts: npt.NDArray[np.float64]
@@ -69,6 +71,7 @@ class PackedModel:
     far_cuts: npt.NDArray[np.int64]
     edges_ns: npt.NDArray[np.int64]
     gains: npt.NDArray[np.float64]
+    scale_ns: float
 
 
 def pack(model: ReuseModel, device_age_s: float = 0.0, n_features: int = N_FEATURES) -> PackedModel:
@@ -93,6 +96,7 @@ def pack(model: ReuseModel, device_age_s: float = 0.0, n_features: int = N_FEATU
         far_cuts=np.array(model.far_cuts, np.int64),
         edges_ns=np.array([seconds_to_ns(edge) for edge in model.edges_s], np.int64),
         gains=gain_table(model, device_age_s),
+        scale_ns=scale_ns(model.near.horizon_s),
     )
 
 

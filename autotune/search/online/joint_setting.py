@@ -87,7 +87,7 @@ class JointSetting:
             min_load_tokens=values["min_load_tokens"],
             resident_frac=values["resident_frac"],
             rank=None if rank is None else Setting(**rank | {"admission": Admission(rank["admission"])}),
-            loop=None if loop is None else LoopSetting(**loop | {"store_mode": StoreMode(loop["store_mode"])}),
+            loop=None if loop is None else LoopSetting.restored(loop),
         )
 
     @classmethod

@@ -51,6 +51,7 @@ class JointSpace(Knobs):
     copy_factor: Knob
     refit_growth: Knob
     first_fit_requests: Knob
+    form: Knob = Knob(value="hazard")
 
     @model_validator(mode="after")
     def _keeps_the_split(self) -> JointSpace:
@@ -67,7 +68,7 @@ class JointSpace(Knobs):
         shared = self._drawn(_SHARED, trial)
         rule, mode = Rule(shared.pop("rule")), StoreMode(shared.pop("store_mode"))
         if rule is Rule.LEARNED:
-            loop = LoopSetting(store_mode=mode, **self._drawn(_OF_LOOP, trial))
+            loop = LoopSetting.restored({"store_mode": mode, **self._drawn(_OF_LOOP, trial)})
             return JointSetting(mode, **shared, loop=loop)
         values = self._drawn(_OF_RANK, trial)
         return JointSetting(mode, **shared, rank=Setting(admission=Admission(values.pop("admission")), **values))

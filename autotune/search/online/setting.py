@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-from autotune.core.types import StoreMode
+from autotune.core.types import RankForm, StoreMode
 from autotune.online.settings import OnlineSettings
 
 _OF_THE_FIT = (
@@ -40,6 +41,13 @@ class LoopSetting:
     store_mode: StoreMode
     refit_growth: float
     first_fit_requests: int
+    form: RankForm = RankForm.HAZARD
+
+    @classmethod
+    def restored(cls, values: Mapping[str, Any]) -> LoopSetting:
+        """The setting with these values, in which words stand for modes and forms."""
+        words = {"store_mode": StoreMode(values["store_mode"]), "form": RankForm(values.get("form", RankForm.HAZARD))}
+        return cls(**{**values, **words})
 
     @classmethod
     def of(cls, settings: OnlineSettings, store_mode: StoreMode = StoreMode.LAZY) -> LoopSetting:

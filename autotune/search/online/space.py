@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 
 from autotune.core.errors import SearchError
 from autotune.core.strict_yaml import parse_mapping, read_text
-from autotune.core.types import StoreMode
 from autotune.core.validation import validate
 from autotune.online.settings import OnlineSettings
 from autotune.search.knob import Knob, Knobs, Suggests
@@ -34,6 +33,7 @@ class LoopSpace(Knobs):
     store_mode: Knob
     refit_growth: Knob
     first_fit_requests: Knob
+    form: Knob = Knob(value="hazard")
 
     def draw(self, trial: Suggests) -> LoopSetting:
         """The setting that a trial stands for."""
@@ -45,11 +45,11 @@ class LoopSpace(Knobs):
 
     def stored(self, setting: LoopSetting) -> dict[str, Any]:
         """The setting as JSON has it."""
-        return asdict(setting) | {"store_mode": str(setting.store_mode)}
+        return asdict(setting) | {"store_mode": str(setting.store_mode), "form": str(setting.form)}
 
     def restored(self, values: dict[str, Any]) -> LoopSetting:
         """The setting that was stored."""
-        return LoopSetting(**values | {"store_mode": StoreMode(values["store_mode"])})
+        return LoopSetting.restored(values)
 
 
 def load_loop_space(path: Path | None = None) -> LoopSpace:

@@ -15,7 +15,15 @@ from pathlib import Path
 import numba
 from numba.core import config as numba_config
 
-_SOURCES = ("autotune.core.state", "autotune.core.decide", "autotune.sim", "autotune_policies.kernels")
+_SOURCES = (
+    "autotune.core.state",
+    "autotune.core.hazard_layout",
+    "autotune.core.history",
+    "autotune.core.decide",
+    "autotune.core.reuse",
+    "autotune.sim",
+    "autotune_policies.kernels",
+)
 
 
 def _source_files() -> list[Path]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from autotune.core.decide import arithmetic as _arithmetic
 from autotune.core.decide import features as _features
+from autotune.core.decide import fixed as _fixed
 from autotune.core.decide import hazard as _hazard
 from autotune.core.decide import keys as _keys
 from autotune.core.decide import rank as _rank
@@ -48,3 +49,7 @@ age_bin = compiled(_hazard.age_bin)
 write_reserve_ns = compiled(_hazard.write_reserve_ns)
 write_price = _compiled(_hazard.write_price, exp2_exactly_rounded_ops=exp2)
 hazard_key = _compiled(_hazard.hazard_key, round_half_up=round_half_up)
+_bounded = _compiled(_fixed._bounded, round_half_up=round_half_up)
+reuse_odds = _compiled(_fixed.reuse_odds, log2_exactly_rounded_ops=log2, round_half_up=round_half_up)
+odds_shift_ns = _compiled(_fixed.odds_shift_ns, _bounded=_bounded)
+factor_shift_ns = _compiled(_fixed.factor_shift_ns, log2_exactly_rounded_ops=log2, _bounded=_bounded)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from autotune.core.decide.fixed import LEAVES_FIRST_NS
 from autotune.core.decide.reuse_layout import N_AGE_BINS, N_EDGES
 from autotune.core.hazard_layout import (
     ACTIVE,
@@ -10,18 +13,24 @@ from autotune.core.hazard_layout import (
     COPY_FACTOR,
     EDGES,
     GAINS,
+    SCALE_NS,
     TICK_BEGAN_NS,
     TICK_NS,
     WRITE_BURST_NS,
     WRITE_NS,
     WRITTEN_UP_TO_NS,
 )
-from autotune.core.history import CLASS, IDLE_SINCE_NS
+from autotune.core.history import CLASS, IDLE_SINCE_NS, ODDS
 from autotune.core.state import DEPTH, NOW_NS, TierState
-from autotune_policies.kernels.decide import age_bin, hazard_key, write_price, write_reserve_ns
+from autotune_policies.kernels.decide import (
+    age_bin,
+    factor_shift_ns,
+    hazard_key,
+    odds_shift_ns,
+    write_price,
+    write_reserve_ns,
+)
 from autotune_policies.kernels.jit import step
-
-_LEAVES_FIRST = 1 << 62
 
 
 @step
@@ -37,9 +46,15 @@ def hold_alone(s: TierState, b: int) -> None:
 
 
 @step
+def is_spare(s: TierState, b: int) -> bool:
+    """Whether a block is a copy of what the nearer tier holds too, and such copies are to leave first."""
+    return s.counts[b] == 1.0 and s.params[COPY_FACTOR] == 0.0
+
+
+@step
 def begins_tick(s: TierState) -> bool:
     """Whether now is in another tick than before; if so, that one has begun."""
-    if s.params[ACTIVE] == 0.0:
+    if s.params[ACTIVE] == 0.0 or s.params[SCALE_NS] > 0.0:
         return False
     tick_ns = int(s.params[TICK_NS])
     began_ns = s.ints[NOW_NS] // tick_ns * tick_ns
@@ -64,14 +79,40 @@ def _recency(s: TierState, b: int) -> int:
     if s.params[BY_DEPTH] == 0.0:
         return key
     if s.counts[b] == 1.0 and s.params[COPY_FACTOR] < 1.0:
-        key -= _LEAVES_FIRST
+        key -= LEAVES_FIRST_NS
     return key - s.nodes[b, DEPTH]
 
 
 @step
-def key_of(s: TierState, b: int, value_ns: int) -> int:
-    """Key of a block; out of force, the time of its last use."""
-    return _recency(s, b) if s.params[ACTIVE] == 0.0 else _rank(s, b, value_ns)
+def _fixed_key(s: TierState, b: int, term_ns: int) -> int:
+    """The time of the last use, put off by the odds of reuse, by the seconds at stake, and less for a copy."""
+    scale_ns = s.params[SCALE_NS]
+    key = s.shared[b, IDLE_SINCE_NS] + odds_shift_ns(scale_ns, s.shared[b, ODDS]) + term_ns
+    if s.counts[b] == 1.0 and s.params[COPY_FACTOR] < 1.0:
+        key += factor_shift_ns(scale_ns, s.params[COPY_FACTOR])
+    return key
+
+
+@step
+def key_of(s: TierState, b: int, term: int) -> int:
+    """Key of a block; out of force, the time of its last use.
+
+    Args:
+        s: State of the tier.
+        b: The block.
+        term: What the seconds at stake contribute, as the tier's ``terms`` have it.
+    """
+    if s.params[ACTIVE] == 0.0:
+        return _recency(s, b)
+    return _fixed_key(s, b, term) if s.params[SCALE_NS] > 0.0 else _rank(s, b, term)
+
+
+@step
+def outranks(s: TierState, key: int, victim_key: int, factor: float) -> bool:
+    """Whether a block is worth so many times as much as another one, or more."""
+    if s.params[SCALE_NS] > 0.0:
+        return factor < np.inf and key >= victim_key + factor_shift_ns(s.params[SCALE_NS], factor)
+    return key >= victim_key * factor
 
 
 @step

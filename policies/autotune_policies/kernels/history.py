@@ -22,6 +22,7 @@ from autotune.core.history import (
     H_FORGET_NS,
     H_ROWS,
     IDLE_SINCE_NS,
+    ODDS,
     R_BEFORE,
     R_CHAIN,
     R_FINISH_NS,
@@ -38,6 +39,7 @@ from autotune.core.history import (
     W_FIRST_NS,
     W_GAP_NS,
     W_IDLE_NS,
+    W_ODDS,
     W_PREVIOUS_GAP_NS,
     W_REQUEST,
     W_USES,
@@ -138,6 +140,7 @@ def new_row(h: History, old: int, n: int, r: int, start_ns: int, now_ns: int) ->
     h.rows[row, W_IDLE_NS] = now_ns
     h.rows[row, W_BLOCKS] = n
     h.rows[row, W_CLASS] = 0
+    h.rows[row, W_ODDS] = 0
     if old < 0:
         h.rows[row, W_USES] = 1
         h.rows[row, W_FIRST_NS] = start_ns
@@ -187,14 +190,15 @@ def end_of_run(h: History, ids: _Ids, first: int, hi: int, now_ns: int) -> int:
 
 
 @step
-def put_into_row(h: History, ids: _Ids, first: int, end: int, row: int, now_ns: int, group: int) -> None:
-    """The run's blocks stand in their new row from now on."""
-    h.rows[row, W_CLASS] = group
+def put_into_row(h: History, ids: _Ids, first: int, end: int, row: int, now_ns: int) -> None:
+    """The run's blocks stand in their new row, which is classified, from now on."""
+    group, odds = h.rows[row, W_CLASS], h.rows[row, W_ODDS]
     for i in range(first, end):
         b = ids[i]
         h.row_of[b] = row
         h.shared[b, IDLE_SINCE_NS] = now_ns
         h.shared[b, CLASS] = group
+        h.shared[b, ODDS] = odds
 
 
 @step

@@ -5,9 +5,21 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from autotune.core.history import CLASS, H_ROWS, NO_ROW, R_FINISH_NS, R_START_NS, W_CLASS, W_USES, History
+from autotune.core.decide.features import USES
+from autotune.core.history import (
+    CLASS,
+    H_ROWS,
+    NO_ROW,
+    ODDS,
+    R_FINISH_NS,
+    R_START_NS,
+    W_CLASS,
+    W_ODDS,
+    W_USES,
+    History,
+)
 from autotune.core.reuse.tables import FAR_BASE, KNOWN, N_NEAR, N_TABLES, NEAR_BASE, ModelArrays
-from autotune_policies.kernels.decide import class_of, fill_bins, score
+from autotune_policies.kernels.decide import class_of, fill_bins, reuse_odds, score
 from autotune_policies.kernels.history import (
     continue_chain,
     count_child,
@@ -22,15 +34,16 @@ from autotune_policies.kernels.jit import as_int64, compiled, entry
 
 
 @compiled
-def _classify(m: ModelArrays, x: npt.NDArray[np.float64]) -> int:
-    """Class of a run with the features ``x``; 0 as long as there is no model."""
+def _classify(h: History, m: ModelArrays, row: int, x: npt.NDArray[np.float64]) -> None:
+    """Note class and log odds of a row with the features ``x``; both stay 0 as long as there is no model."""
     if m.ints[KNOWN] == 0:
-        return as_int64(0)
+        return
     fill_bins(x, m.cuts, m.cuts_at, m.bins)
     n_near, n_tables = m.ints[N_NEAR], m.ints[N_TABLES]
     near = score(m.bins, as_int64(0), n_near, m.ints[NEAR_BASE], m.tables, m.maps, m.scores)
     far = score(m.bins, n_near, n_tables, m.ints[FAR_BASE], m.tables, m.maps, m.scores)
-    return as_int64(class_of(near, far, m.near_cuts, m.far_cuts))
+    h.rows[row, W_CLASS] = class_of(near, far, m.near_cuts, m.far_cuts)
+    h.rows[row, W_ODDS] = reuse_odds(near, far, x[USES])
 
 
 @compiled
@@ -71,7 +84,8 @@ def observe(
         row = new_row(h, old, end - first, r, start_ns, now_ns)
         request_features(h, x, r, known, hi - lo, start_ns)
         run_features(h, x, row, ids, lo, hi, first, end, now_ns, parent_uses)
-        put_into_row(h, ids, first, end, row, now_ns, _classify(m, x))
+        _classify(h, m, row, x)
+        put_into_row(h, ids, first, end, row, now_ns)
         parent_uses = h.rows[row, W_USES]
         first = end
 
@@ -81,7 +95,8 @@ def reclassify(h: History, m: ModelArrays) -> None:
     """Another model is in force: the rows whose features are remembered, and their blocks, get their new classes."""
     n_rows, window = h.ints[H_ROWS], h.features.shape[0]
     for row in range(max(as_int64(0), n_rows - window), n_rows):
-        h.rows[row, W_CLASS] = _classify(m, h.features[row % window])
+        _classify(h, m, row, h.features[row % window])
     for b in range(h.row_of.shape[0]):
         if h.row_of[b] != NO_ROW:
             h.shared[b, CLASS] = h.rows[h.row_of[b], W_CLASS]
+            h.shared[b, ODDS] = h.rows[h.row_of[b], W_ODDS]

@@ -71,8 +71,10 @@ def leaf_only(s: TierState) -> bool:
 
 @step
 def evictable(s: TierState, b: int) -> bool:
-    """Whether the leaf rule lets a resident leave."""
-    return s.nodes[b, CHILDREN] == 0 or not leaf_only(s)
+    """Whether the leaf rule lets a resident leave; what continues a spare copy hangs on the nearer tier's block."""
+    if s.nodes[b, CHILDREN] == 0 or not leaf_only(s):
+        return True
+    return s.ints[KIND] == codes.CLASS_HAZARD and hazard.is_spare(s, b)
 
 
 @step
@@ -173,7 +175,9 @@ def _pays_for_write(s: TierState, b: int) -> bool:
         return factor < np.inf
     victim = next_victim(s)
     hazard.hold_alone(s, b)
-    return victim >= 0 and hazard.key_of(s, b, _value_term(s, b)) >= s.keys[victim, KEY] * factor
+    if victim < 0:
+        return False
+    return hazard.outranks(s, hazard.key_of(s, b, _value_term(s, b)), s.keys[victim, KEY], factor)
 
 
 @step

@@ -15,7 +15,7 @@ from autotune.core.eviction import PolicySpec
 from autotune.core.policy import ClassHazardDocument, ClassHazardSection, parse, policy_spec
 from autotune.core.policy.reuse_tables import DECIMALS, to_score, to_whole
 from autotune.core.reuse import HorizonModel, ReuseModel, classify, gain_table, score_rows
-from autotune.core.types import Admission, Tier
+from autotune.core.types import Admission, RankForm, Tier
 from autotune.core.yaml_rows import number
 from autotune.export import render
 from autotune.testing.documents import example_learned_document, example_priced_document
@@ -115,6 +115,29 @@ def test_spec_names_the_rule_and_its_knobs() -> None:
     assert host == PolicySpec.of("class_hazard", rerank_s=5.0, copy_factor=1.0, admission=1.0)
 
 
+def test_a_fixed_key_needs_no_tick() -> None:
+    """Written and read back it is the same, says no tick, and no tick ever comes."""
+    section = DOCUMENT.class_hazard.model_copy(update={"form": RankForm.FIXED_KEY, "rerank_s": None})
+    document = DOCUMENT.model_copy(update={"class_hazard": section})
+    text = render(document)
+    assert "form: fixed_key" in text
+    assert "rerank_s:" not in text
+    assert parse(text) == document
+    assert section.tick_s >= 1e9
+    assert policy_spec(document, Tier.HOST) == PolicySpec.of(
+        "class_hazard", fixed_key=1.0, copy_factor=1.0, admission=1.0
+    )
+
+
+def test_a_fixed_key_has_no_prices() -> None:
+    """Prices are seconds saved, which such keys are not."""
+    tree = yaml.safe_load(render(example_priced_document()))
+    del tree["class_hazard"]["rerank_s"]
+    tree["class_hazard"]["form"] = "fixed_key"
+    with pytest.raises(PolicyError, match="prices are ranks of form hazard"):
+        parse(yaml.safe_dump(tree))
+
+
 def test_older_readers_refuse_it_and_plain_kinds_stay_old() -> None:
     """The kind asks for the second reader; the other kinds still ask for the first."""
     assert DOCUMENT.min_reader == 2
@@ -156,6 +179,10 @@ def _first_effect(tree: Any) -> Any:
         (lambda t: t["class_hazard"]["hazard_per_s"].pop(), "class_hazard.hazard_per_s"),
         (lambda t: t["class_hazard"]["hazard_per_s"][3].__setitem__(7, -1.0), "must be at least 0.0"),
         (lambda t: t["class_hazard"].update(rerank_s=0.0), "class_hazard.rerank_s must be greater than 0.0"),
+        (lambda t: t["class_hazard"].pop("rerank_s"), "rerank_s must be given under form hazard"),
+        (lambda t: t["class_hazard"].update(form="fixed_key"), "rerank_s belongs to form hazard"),
+        (lambda t: t["class_hazard"].update(form="fixed"), "class_hazard.form must be one of"),
+        (lambda t: t["class_hazard"].pop("form"), None),
         (lambda t: t["class_hazard"].update(copy_factor=1.5), "class_hazard.copy_factor must be at most 1.0"),
         (
             lambda t: t["class_hazard"]["far"].update(calibration={"scores": [0.0, 1.0], "probabilities": [0.5, 0.4]}),

@@ -10,7 +10,7 @@ import pytest
 from autotune.core.errors import PolicyError
 from autotune.core.policy import ClassHazardDocument, Explanation, LearnedParts, RankPrices, explain
 from autotune.core.reuse import gain_table
-from autotune.core.types import Decision, Tier
+from autotune.core.types import Decision, RankForm, Tier
 from autotune.testing.documents import example_document, example_learned_document
 
 DOCUMENT = example_learned_document()
@@ -167,3 +167,30 @@ def test_other_kinds_take_no_features() -> None:
     """A policy without a model would ignore them, so it refuses them."""
     with pytest.raises(PolicyError, match="features are for a policy of kind 'class_hazard'; got kind 'rank'"):
         explain(example_document(), depth_tokens=0, frequency=1.0, age_s=0.0, size_tokens=16, features={"gap_s": 1.0})
+
+
+def test_a_fixed_key_is_explained_by_its_parts() -> None:
+    """Last use, odds of reuse and seconds at stake add up to the key; where copies stand is told apart."""
+    section = DOCUMENT.class_hazard.model_copy(
+        update={"form": RankForm.FIXED_KEY, "rerank_s": None, "copy_factor": 0.5}
+    )
+    document = DOCUMENT.model_copy(update={"class_hazard": section})
+    block: dict[str, Any] = {"depth_tokens": 8192, "frequency": 4.0, "age_s": 20.0, "size_tokens": 512}
+    told = explain(document, features=AFTER_A_TOOL, **block)
+    learned = parts_of(told)
+    key = learned.key
+    assert key is not None
+    assert learned.ranks == ()
+    assert not learned.is_priced
+    assert "a key that is a moment has no price: decided by values and prices of bytes" in told.assumptions
+    scale_s = 3.0 * learned.near.horizon_s
+    assert key.scale_s == pytest.approx(scale_s)
+    assert key.recency_s == -20.0
+    log_odds = (learned.near.log_odds + learned.far.log_odds + 0.7 * 2.0) / 3.0
+    assert key.odds_shift_s == pytest.approx(scale_s * log_odds, rel=1e-6)
+    assert key.copy_shift_s == pytest.approx(scale_s * np.log(0.5))
+    assert key.key_s == pytest.approx(key.recency_s + key.odds_shift_s + key.value_shift_s)
+    first = document.model_copy(update={"class_hazard": section.model_copy(update={"copy_factor": 0.0})})
+    other = parts_of(explain(first, features=AFTER_A_TOOL, **block)).key
+    assert other is not None
+    assert other.copy_shift_s is None

@@ -9,7 +9,7 @@ import pytest
 from optuna.trial import FixedTrial
 
 from autotune.core.errors import SearchError
-from autotune.core.types import StoreMode
+from autotune.core.types import RankForm, StoreMode
 from autotune.costs.reuse import ReuseSettings
 from autotune.online.settings import OnlineSettings
 from autotune.search.online.setting import LoopSetting
@@ -39,6 +39,15 @@ def test_the_default_lies_in_the_space(space: LoopSpace) -> None:
     """The trial that stands for the loop's defaults is the defaults themselves, so that a table compares with them."""
     default = LoopSetting.of(OnlineSettings())
     assert space.draw(FixedTrial(space.parameters_of(default))) == default
+
+
+def test_a_setting_from_before_there_were_forms_is_read() -> None:
+    """What says no form is ranked in ticks; a stored one comes back as it was."""
+    setting = replace(LoopSetting.of(OnlineSettings()), form=RankForm.FIXED_KEY)
+    values = asdict(setting)
+    assert LoopSetting.restored({**values, "form": "fixed_key"}) == setting
+    del values["form"]
+    assert LoopSetting.restored(values).form is RankForm.HAZARD
 
 
 def test_every_knob_moves(space: LoopSpace) -> None:

@@ -27,6 +27,7 @@ from autotune_policies.engines.live.resident import IN_USE, Entry, Key, Resident
 from autotune_policies.engines.live.rules import HostRules
 from autotune_policies.engines.live.slots import Slots
 from autotune_policies.engines.live.swap import OrderSwap
+from autotune_policies.engines.live.writes import Candidates, HostWrites, offers_of
 
 _SLACK = 64
 _FIRST_OUT = -(2**62)
@@ -53,6 +54,7 @@ class HostIndex(OrderChanges):
         self.ghosts = GhostEntries(rules.ghost_entries(capacity))
         self.protected_parent: Key | None = None
         self.past: RunHistory[Key] | None = None
+        self.writes: HostWrites | None = None  # what may be written; None = everything
         self.on_device: Callable[[Key], bool] | None = None  # whether the device holds a chunk; None = nobody tells
         self.ranked_at_once = RANKED_AT_ONCE
         self._ranks = ranks_under(rules, chunk_tokens, None, 0)
@@ -117,6 +119,8 @@ class HostIndex(OrderChanges):
                 resident.run = (runs or {}).get(key) or self.past.run_of(key) or self.past.last_run
                 resident.is_copy = self.on_device is not None
             self._place(key, resident, now_ns)
+            if resident.is_copy and resident.children and self._leaf_only:
+                self._become_candidate(key, resident)
 
     def refuse(self, keys: Iterable[Key], now_ns: int) -> None:
         """Missing chunks were asked for and stay out: one access of their ghosts each."""
@@ -159,7 +163,7 @@ class HostIndex(OrderChanges):
     def _become_candidate(self, key: Key, resident: Resident) -> None:
         if resident.version != self._version:
             self._bring_up(resident)
-        if resident.entry is None and resident.evictable and not resident.children:
+        if resident.entry is None and resident.may_leave(self.rules.copies_leave_first):
             self._push(key, resident)
 
     def _push(self, key: Key, resident: Resident) -> None:
@@ -231,7 +235,7 @@ class HostIndex(OrderChanges):
             protected: Chunks that stay.
             ranks: Rank that the i-th one must not exceed; the first one that does ends the choice.
         """
-        heap, residents = self._heap, self.residents
+        heap, residents, copies_leave_first = self._heap, self.residents, self.rules.copies_leave_first
         passed_over: list[Entry] = []
         while heap and len(chosen) < n:
             entry = heap[0]
@@ -244,7 +248,7 @@ class HostIndex(OrderChanges):
                 self._bring_up(resident)
             if resident.entry is not entry:
                 heappop(heap)
-            elif not resident.evictable or resident.children:
+            elif not resident.may_leave(copies_leave_first):
                 heappop(heap)
                 resident.entry = None
             elif resident.sequence != entry[1] or resident.rank != entry[0]:
@@ -257,8 +261,7 @@ class HostIndex(OrderChanges):
             elif ranks is not None and ranks[len(chosen)] < entry[0]:
                 break
             else:
-                chosen.append(heappop(heap))
-                resident.entry = None
+                chosen.append(heappop(heap))  # it keeps its entry, so that the loss of a child does not bring it back
                 if resident.parent is not None:
                     self._lose_child(resident.parent)
         for entry in passed_over:
@@ -276,8 +279,7 @@ class HostIndex(OrderChanges):
         """Undo a choice: every chunk is a candidate again, with the entry that it had."""
         for entry in chosen:
             resident = self.residents[entry[2]]
-            if resident.entry is None:
-                resident.entry = entry
+            if resident.entry is entry:
                 heappush(self._heap, entry)
             if resident.parent is not None:
                 self._chains.gain(resident.parent)
@@ -330,17 +332,12 @@ class HostIndex(OrderChanges):
     # Admission
 
     def admit(
-        self,
-        candidates: Sequence[tuple[Key, int]],
-        n_free: int,
-        protected: Collection[Key],
-        now_ns: int,
-        is_use: bool = True,
+        self, candidates: Candidates, n_free: int, protected: Collection[Key], now_ns: int, is_use: bool = True
     ) -> int:
         """How many of the missing chunks come in, from the first on; the first refusal ends the run.
 
-        Under marginal admission the victims are chosen on the way and kept for the :meth:`evict` that follows;
-        :meth:`unstage` puts them back where none does.
+        Under marginal admission or a write budget the victims are chosen on the way and kept for the :meth:`evict` that
+        follows; :meth:`unstage` puts them back where none does.
 
         Args:
             candidates: ``(key, depth)`` of missing chunks in prefix order.
@@ -349,6 +346,19 @@ class HostIndex(OrderChanges):
             now_ns: Time of the offer.
             is_use: As for :meth:`insert`; what the device gives up is known after its second use.
         """
+        n = self._n_admitted(candidates, n_free, protected, now_ns, is_use)
+        if self.writes is None or not self.writes.are_limited:
+            return n
+        if self.rules.learned is None:
+            return self.writes.count_paid(offers_of(candidates[:n], self._chains.orphans), now_ns)
+        self._choose(self._staged, n - n_free, protected)
+        ranks = (self._ranks.arriving(key, depth, 1.0, now_ns, is_use) for key, depth in candidates[n_free:n])
+        contests = list(zip(ranks, self._staged, strict=False))
+        return self.writes.count_paid(offers_of(candidates[:n], self._chains.orphans, n_free, contests), now_ns)
+
+    def _n_admitted(
+        self, candidates: Candidates, n_free: int, protected: Collection[Key], now_ns: int, is_use: bool
+    ) -> int:
         if self.rules.admission is Admission.ALL:
             return len(candidates)
         if self.rules.admission is Admission.TWO_HIT:

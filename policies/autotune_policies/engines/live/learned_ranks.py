@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autotune.core.decide.rank import NS_PER_S, round_half_up
-from autotune.core.learned import IN_USE_KEY, HazardKeys, LearnedRules, RunHistory
+from autotune.core.learned import IN_USE_KEY, LearnedRules, RunHistory, keys_at
 from autotune_policies.engines.live.resident import IN_USE, Key, Resident
 from autotune_policies.engines.live.rules import HostRules, chunk_value_s
 
@@ -30,7 +30,7 @@ class HazardRanks:
     ) -> None:
         self._costs, self._chunk_tokens, self._past = rules.costs, chunk_tokens, past
         self._values_ns: list[int] = []
-        self._keys = HazardKeys(learned, self._value_ns, now_ns)
+        self._keys = keys_at(learned, self._value_ns, now_ns)
         self.begins_ns, self.ends_ns = self._keys.began_ns, self._keys.ends_ns
 
     def _value_ns(self, depth: int) -> int:

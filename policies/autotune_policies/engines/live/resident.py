@@ -63,3 +63,7 @@ class Resident:
         self.run: Run | None = None
         self.is_copy = False
         self.slot = 0
+
+    def may_leave(self, copies_leave_first: bool) -> bool:
+        """By pins and by the leaf rule; what continues a copy that is to leave first hangs on the device's chunk."""
+        return self.evictable and (not self.children or (self.is_copy and copies_leave_first))

@@ -10,7 +10,7 @@ from autotune.core.decide.rank import value_term_ns
 from autotune.core.decide.value import prefill_s
 from autotune.core.errors import PolicyError
 from autotune.core.learned import LearnedRules
-from autotune.core.policy import ClassHazardDocument, PolicyDocument, Prices, document_hash
+from autotune.core.policy import ClassHazardDocument, PolicyDocument, Prices, WriteBudget, document_hash
 from autotune.core.policy.rank import RankKnobs
 from autotune.core.reuse import gain_table, pack
 from autotune.core.types import Admission, StoreMode, Tier
@@ -38,6 +38,7 @@ class HostRules:
         prices: What a byte is worth, and how often chunks come back, as far as that was measured.
         learned: The learned rule that ranks; ``None`` = none does.
         history_tokens: Tokens whose past is remembered for it; 0 = as many as the tiers hold.
+        host_write: What may be written to the host; ``None`` = everything.
     """
 
     kind: str
@@ -53,6 +54,7 @@ class HostRules:
     prices: Prices = _UNKNOWN
     learned: LearnedRules | None = None
     history_tokens: int = 0
+    host_write: WriteBudget | None = None
 
     @classmethod
     def lru(cls) -> HostRules:
@@ -85,6 +87,7 @@ class HostRules:
             ghost_ratio=None if tier.admission is Admission.TWO_HIT else 0.0,
             learned=learned_rules(document, Tier.HOST),
             history_tokens=document.class_hazard.history_tokens if isinstance(document, ClassHazardDocument) else 0,
+            host_write=document.budgets.host_write,
         )
         return common if knobs is None else common._ranked(knobs)
 
@@ -109,9 +112,19 @@ class HostRules:
         return probability * chunk_value_s(self.costs, depth, chunk_tokens)
 
     @property
+    def copies_leave_first(self) -> bool:
+        """Whether what the device holds too leaves the host before all else, even if a resident continues it."""
+        return self.learned is not None and self.learned.copy_factor == 0.0
+
+    @property
     def leaf_only(self) -> bool:
         """Whether a chunk that a resident chunk continues must stay; LRU knows no such rule."""
         return self.weight_ns > 0.0 or self.learned is not None
+
+    @property
+    def key_scale_ns(self) -> float:
+        """Scale of keys that do not change; 0 where ranks are no such keys."""
+        return 0.0 if self.learned is None else self.learned.scale_ns
 
     def without_learning(self) -> HostRules:
         """The same modes and costs, ordered by LRU: for an engine that tells nothing of finished requests."""
@@ -133,8 +146,9 @@ def learned_rules(document: PolicyDocument, tier: Tier) -> LearnedRules | None:
         section = document.class_hazard
         model = section.model()
         packed = pack(model, section.device_age_s)
-        host = LearnedRules.of(packed, section.rerank_s, section.copy_factor)
-        device = LearnedRules.of(packed, section.rerank_s, 1.0, gain_table(model, 0.0), host.classifier)
+        host = LearnedRules.of(packed, section.tick_s, section.copy_factor, form=section.form)
+        gains = gain_table(model, 0.0)
+        device = LearnedRules.of(packed, section.tick_s, 1.0, gains, host.classifier, section.form)
         known = _learned[digest] = {Tier.DEVICE: device, Tier.HOST: host}
         for former in list(_learned)[:-_KEPT]:
             _learned.pop(former, None)

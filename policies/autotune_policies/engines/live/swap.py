@@ -82,6 +82,6 @@ class OrderSwap:
     def _prepare(self, key: Key, resident: Resident) -> None:
         self._bring_up(resident)
         resident.next_entry = None
-        if resident.evictable and not resident.children:
+        if resident.may_leave(self.rules.copies_leave_first):
             resident.next_entry = entry = (self.ranks.of(resident), resident.sequence, key)
             heappush(self.heap, entry)

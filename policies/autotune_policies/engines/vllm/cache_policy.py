@@ -119,6 +119,11 @@ class AutotuneCachePolicy(RankCachePolicy):
                         "host is ordered by LRU"
                     )
                     rules = rules.without_learning()
+                if rules.host_write is not None:
+                    logger.warning(
+                        "kv-autotune: the write budget of the policy (budgets.host_write) needs "
+                        "AutotuneOffloadingSpec; here every chunk is stored"
+                    )
                 index.begin_swap(rules)
             index.advance_swap(_RERANKED_PER_CALL)
         except Exception as fault:

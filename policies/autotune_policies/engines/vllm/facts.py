@@ -58,6 +58,12 @@ class PoolFacts:
     data_parallel_rank: int = 0
 
     @property
+    def copied_bytes(self) -> int:
+        """Bytes of one chunk over all ranks, without padding where there is one group of layers."""
+        unpadded = min(group.chunk_tokens for group in self.groups) * self.kv_bytes_per_token
+        return min(self.chunk_bytes or unpadded, unpadded)
+
+    @property
     def full_attention_groups(self) -> frozenset[int] | None:
         """Numbers of the groups with full attention; ``None`` where they are not all known."""
         if any(group.full_attention is None for group in self.groups):

@@ -26,6 +26,7 @@ from autotune_policies.engines.live.index import HostIndex
 from autotune_policies.engines.live.rules import HostRules
 from autotune_policies.engines.live.settings import EngineSettings
 from autotune_policies.engines.live.source import EngineFacts, PolicyOutcome, PolicySource
+from autotune_policies.engines.live.writes import HostWrites
 from autotune_policies.engines.vllm import compat
 from autotune_policies.engines.vllm.device import DeviceRules
 from autotune_policies.engines.vllm.facts import PoolFacts
@@ -75,6 +76,7 @@ class PolicyManager(ConnectorHooks):
         )
         chunk_tokens = min(group.chunk_tokens for group in facts.groups)
         index = HostIndex(facts.n_chunks, chunk_tokens, HostRules.lru())
+        index.writes = self._writes = HostWrites(facts.copied_bytes)
         self._policy = self._ordered = RankCachePolicy(facts.n_chunks, index, self.groups, self._on_fault, now_ns)
         self._device_rules: DeviceRules | None = None
         self._past = EnginePast(chunk_tokens, facts.n_chunks)
@@ -138,6 +140,7 @@ class PolicyManager(ConnectorHooks):
             self.counters.set_policy(rules.kind, change.policy_hash)
             self._device_rules = None if change.document is None else DeviceRules.of(change.document)
             self._past.follow(rules, None if self._device_rules is None else self._device_rules.ranks, index)
+            self._writes.obey(rules.host_write, now_ns, rules.key_scale_ns)
             index.begin_swap(rules, now_ns)
 
     # What vLLM calls
@@ -205,6 +208,7 @@ class PolicyManager(ConnectorHooks):
         """What of an offer the policy refuses; parents and depths of the rest are told to the cache policy.
 
         An offer may be repeated. What the request was refused before stays refused, for its own asking proves nothing.
+        Nor is what a write budget saved up since for chunks behind that gap, which could never be loaded.
         """
         residents = index.residents
         missing = [key for key in keys if key not in residents]
@@ -214,11 +218,18 @@ class PolicyManager(ConnectorHooks):
         self._note_known(index, keys, missing, trail)
         self._ordered.lineage, self._ordered.is_use = lineage, not trail.is_idle
         index.protected_parent = lineage[missing[0]][0] if index.rules.leaf_only else None
-        if index.rules.admission is Admission.ALL:
+        if index.rules.admission is Admission.ALL and not self._writes.are_limited:
             return ()
+        if self._writes.are_limited and self._follows_refused(index, missing[0], trail):
+            return self._writes.refuse(missing)
         n_open = next((i for i, key in enumerate(missing) if key in trail.refused), len(missing))
         candidates = [(key, lineage[key][1]) for key in missing[:n_open]]
         return missing[index.admit(candidates, self._free_chunks(), set(keys), now_ns, not trail.is_idle) :]
+
+    def _follows_refused(self, index: HostIndex, key: bytes, trail: RequestTrail) -> bool:
+        """Whether the chunk before this one was refused to the same request and has not come in since."""
+        parent, _ = self._ordered.lineage.get(key, (None, 0))
+        return parent in trail.refused and parent not in index.residents
 
     def _not_arriving(self, keys: Sequence[bytes]) -> list[bytes]:
         """What of an offer counts as used, as from vLLM 0.31 on: all but what another request is storing just now."""
@@ -290,6 +301,7 @@ class PolicyManager(ConnectorHooks):
         if output is None:
             counters.refusals[RefusalReason.NO_ROOM] += 1
             return
+        self._writes.wrote(len(output.keys_to_store), now_ns)
         counters.admissions += len(output.keys_to_store)
         counters.evictions += len(output.evicted_keys)
         if not self._hears_of_ends:
@@ -297,12 +309,17 @@ class PolicyManager(ConnectorHooks):
         self._witness.offered(index, output.keys_to_store, output.evicted_keys, refused)
         new = [key for key in reversed(refused) if key not in trail.refused]
         if new:
+            counters.refusals[self._why_refused(index, new[-1], trail)] += 1
+            counters.refusals[RefusalReason.PREFIX_REFUSED] += len(new) - 1
             trail.refused.update(new)
             if not trail.is_idle:
                 index.refuse(new, now_ns)
-            two_hit = index.rules.admission is Admission.TWO_HIT
-            counters.refusals[RefusalReason.FIRST_SIGHT if two_hit else RefusalReason.BELOW_VICTIM] += 1
-            counters.refusals[RefusalReason.PREFIX_REFUSED] += len(new) - 1
+
+    def _why_refused(self, index: HostIndex, key: bytes, trail: RequestTrail) -> RefusalReason:
+        if self._writes.refused:
+            is_rest = self._follows_refused(index, key, trail)
+            return RefusalReason.PREFIX_REFUSED if is_rest else RefusalReason.OVER_BUDGET
+        return RefusalReason.FIRST_SIGHT if index.rules.admission is Admission.TWO_HIT else RefusalReason.BELOW_VICTIM
 
     def on_request_finished(self, req_context: Any) -> None:
         """A request has ended."""

@@ -29,6 +29,7 @@ class RefusalReason(StrEnum):
 
     BELOW_VICTIM = "below_victim"  # marginal admission: it ranks below the resident it would displace
     FIRST_SIGHT = "first_sight"  # two-hit admission: never seen before
+    OVER_BUDGET = "over_budget"  # the write budget does not pay for it now
     PREFIX_REFUSED = "prefix_refused"  # a chunk before it was refused, so it could never be loaded
     NO_ROOM = "no_room"  # every resident is pinned or needed
 

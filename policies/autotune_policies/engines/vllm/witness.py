@@ -9,6 +9,7 @@ from typing import Any
 
 from autotune.core.access import AccessFeatures, RunFeatures
 from autotune.core.learned import RunSpan
+from autotune.core.reuse import SCORE_UNIT
 from autotune.core.types import Tier
 from autotune_policies.engines.live.decision_log import Action, DecisionLog
 from autotune_policies.engines.live.index import HostIndex
@@ -73,7 +74,7 @@ class Witness:
         for action, keys, reason in (
             (Action.EVICT, evicted, "smallest rank, its place was needed"),
             (Action.OFFLOAD, stored, "admitted"),
-            (Action.REFUSE, refused, f"admission {index.rules.admission.value}"),
+            (Action.REFUSE, refused, _why_refused(index)),
         ):
             for key in keys:
                 if self.log.wants(key):
@@ -209,6 +210,11 @@ class Witness:
                 writer.close()
 
 
+def _why_refused(index: HostIndex) -> str:
+    over_budget = index.writes is not None and index.writes.refused
+    return "the write budget" if over_budget else f"admission {index.rules.admission.value}"
+
+
 def _what_counts(index: HostIndex, key: bytes, resident: Resident | None, frequency: float) -> str:
     """What a chunk is ranked by, apart from its depth."""
     learned, past = index.rules.learned, index.past
@@ -217,7 +223,10 @@ def _what_counts(index: HostIndex, key: bytes, resident: Resident | None, freque
     run = past.run_of(key) if resident is None else resident.run
     if run is None:
         return "its past is not known"
-    return "its request has not finished" if run is IN_USE else f"class {learned.classifier.group_of(run)}"
+    if run is IN_USE:
+        return "its request has not finished"
+    group = learned.classifier.group_of(run)
+    return f"log odds {group * SCORE_UNIT:.2f}" if learned.scale_ns > 0.0 else f"class {group}"
 
 
 def _histories(spans: Sequence[RunSpan], start: int, end: int) -> tuple[RunFeatures, ...] | None:

@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from autotune.core.costs import CostProfile
+from autotune.core.decide.fixed import factor_shift_ns, odds_shift_ns, reuse_odds, value_shift_ns
 from autotune.core.decide.hazard import age_bin, hazard_key
 from autotune.core.decide.rank import NS_PER_S, round_half_up
 from autotune.core.learned import IN_USE_KEY, LearnedRules, RequestFacts, Run, RunHistory
-from autotune.core.reuse import PackedModel, classify, gain_table, pack
-from autotune.core.types import Admission
+from autotune.core.reuse import PackedModel, classify, gain_table, pack, score_rows
+from autotune.core.types import Admission, RankForm
 from autotune.testing.reuse import example_reuse_model
 from autotune_policies.engines.live.index import HostIndex
 from autotune_policies.engines.live.learned_ranks import HazardRanks
@@ -25,14 +26,23 @@ CAPACITY = 12
 COSTS = CostProfile(1e-4, 1e-8, 1000, 1e8, 1e-5, 1e8, 1e-5, 1e9, 1e-4, 0.0, "made up for a test")
 EXAMPLE = example_reuse_model()
 OTHER = replace(EXAMPLE, near_cuts=(0, 2**38, 2**40), hazard_per_s=EXAMPLE.hazard_per_s[::-1].copy())
-MODELS = ((EXAMPLE, 12.0, 2.0, 0.0), (EXAMPLE, 0.0, 5.0, 0.4), (OTHER, 3.0, 1.0, 1.0))
+MODELS = (
+    (EXAMPLE, 12.0, 2.0, 0.0),
+    (EXAMPLE, 0.0, 5.0, 0.4),
+    (OTHER, 3.0, 1.0, 1.0),
+    (EXAMPLE, 12.0, 2.0, 0.0),
+    (OTHER, 0.0, 2.0, 0.4),
+)
+FIXED = (3, 4)
+"""Models whose keys do not change while a block lies idle."""
 RANK = HostRules("rank", weight_ns=4e9, ghost_ratio=1.0, costs=COSTS)
 
 
 def rules_of(number: int, admission: Admission = Admission.MARGINAL) -> HostRules:
     """The rules of one of the models."""
     model, device_age_s, tick_s, copy_factor = MODELS[number]
-    learned = LearnedRules.of(pack(model, device_age_s), tick_s, copy_factor)
+    form = RankForm.FIXED_KEY if number in FIXED else RankForm.HAZARD
+    learned = LearnedRules.of(pack(model, device_age_s), tick_s, copy_factor, form=form)
     return HostRules("class_hazard", costs=COSTS, admission=admission, learned=learned)
 
 
@@ -73,6 +83,8 @@ class Model:
         if chunk.in_use:
             return IN_USE_KEY, chunk.sequence
         factor = MODELS[self.number][3] if chunk.is_copy and name in self.on_device else 1.0
+        if self.number in FIXED:
+            return self.fixed_key(chunk, factor), chunk.sequence
         idle_ns, group = chunk.last_ns, 0
         if chunk.run is not None:
             idle_ns = chunk.run.idle_ns
@@ -84,12 +96,32 @@ class Model:
         value_ns = round_half_up(chunk_value_s(COSTS, chunk.depth, CHUNK_TOKENS) * NS_PER_S)
         return hazard_key(value_ns, gain, factor), chunk.sequence
 
+    def fixed_key(self, chunk: Chunk, factor: float) -> int:
+        """The key that does not change: last use, odds of reuse, seconds at stake."""
+        model, packed = MODELS[self.number][0], PACKED[self.number]
+        scale_ns = 3.0 * model.near.horizon_s * NS_PER_S
+        value_ns = round_half_up(chunk_value_s(COSTS, chunk.depth, CHUNK_TOKENS) * NS_PER_S)
+        idle_ns, odds = chunk.last_ns, int(packed.near_cuts[0] + packed.far_cuts[0, 0])
+        if chunk.run is not None:
+            near, far = (int(score_rows(part, np.array([chunk.run.features]))[0]) for part in (model.near, model.far))
+            idle_ns, odds = chunk.run.idle_ns, reuse_odds(near, far, chunk.run.uses)
+        copy_ns = factor_shift_ns(scale_ns, factor) if factor < 1.0 and chunk.run is not None else 0
+        return idle_ns + odds_shift_ns(scale_ns, odds) + value_shift_ns(scale_ns, value_ns) + copy_ns
+
+    def is_spare(self, name: bytes, chunk: Chunk) -> bool:
+        """Whether it is a copy of what the device holds too, where such copies leave first."""
+        return chunk.is_copy and name in self.on_device and MODELS[self.number][3] == 0.0
+
     def victims(self, n: int, protected: set[bytes], began_ns: int, wanted: list[int] | None = None) -> list[bytes]:
         """The next ``n`` to leave, or as many as may; each below the rank that is wanted in its place."""
         left, chosen = dict(self.chunks), list[bytes]()
         while len(chosen) < n:
             parents = {chunk.parent for chunk in left.values()}
-            free = [name for name in left if name not in protected and name not in parents]
+            free = [
+                name
+                for name in left
+                if name not in protected and (name not in parents or self.is_spare(name, left[name]))
+            ]
             if not free:
                 break
             name = min(free, key=lambda name: self.key(name, left[name], began_ns))
@@ -133,7 +165,7 @@ class LearnedMachine(RuleBasedStateMachine):
         self.now_ns += wait_ns
         self.index.at(self.now_ns)
         tick_ns = round(MODELS[self.model.number][2] * NS_PER_S)
-        if self.index.ranked_at_once == 10**9 and self.next_number is None:
+        if self.index.ranked_at_once == 10**9 and self.next_number is None and self.model.number not in FIXED:
             assert self.began_ns == self.now_ns // tick_ns * tick_ns
 
     @rule(chain=st.integers(0, 5), length=st.integers(1, 5))
@@ -304,10 +336,22 @@ def test_the_next_tick_is_prepared_from_the_middle_of_this_one() -> None:
     assert index._ranks is ranks
 
 
+def test_fixed_keys_are_never_ranked_anew() -> None:
+    """However long residents lie idle, nothing is prepared and the ranks stay those of before."""
+    index = filled(1000)
+    index.begin_swap(LEARNED[FIXED[0]], NS_PER_S)
+    index.finish_swap()
+    ranks = index._ranks
+    for at_s in (2, 1_000, 1_000_000):
+        index.at(at_s * NS_PER_S)
+        assert index._swap is None
+        assert index._ranks is ranks
+
+
 def test_two_orders_in_a_row_lose_nobody() -> None:
     """A resident that nobody touched through several changes of the order still leaves when its turn comes."""
     index = filled(50)
-    for rules in (RANK, LEARNED[1], LEARNED[2], HostRules.lru(), LEARNED[0]):
+    for rules in (RANK, LEARNED[1], LEARNED[3], LEARNED[2], HostRules.lru(), LEARNED[4], LEARNED[0]):
         index.begin_swap(rules, 10 * NS_PER_S)
         while index.advance_swap(7):
             assert index.evict(60, ()) is None

@@ -127,13 +127,18 @@ def test_lru_is_vllms_own(conversation: Trace, timing: Timing) -> None:
     assert differences(script, answers) == []
 
 
-def learned(trace: Trace, timing: Timing, rerank_s: float, chunk_blocks: int, device_age_s: float) -> tuple[Any, Any]:
-    """What the simulator decides under a learned rule, and that rule as the engine gets it from a document."""
+def learned(
+    trace: Trace, timing: Timing, rerank_s: float | None, chunk_blocks: int, device_age_s: float
+) -> tuple[Any, Any]:
+    """What the simulator decides under a learned rule, and that rule as the engine gets it from a document.
+
+    Without a time after which all is ranked anew, its keys do not change.
+    """
     from pathlib import Path
 
     from autotune.core.policy import load
     from autotune.core.reuse import gain_table, pack
-    from autotune.core.types import StoreMode
+    from autotune.core.types import RankForm, StoreMode
     from autotune.sim.config import CacheConfig
     from autotune.sim.learned import HazardRules
     from autotune.sim.vllm_learned import learned_vllm_decisions
@@ -141,12 +146,14 @@ def learned(trace: Trace, timing: Timing, rerank_s: float, chunk_blocks: int, de
 
     document: Any = load(Path(__file__).parents[3] / "data" / "policies" / "learned_conversation.yaml")
     host = document.tiers.host.model_copy(update={"store_mode": StoreMode.EAGER})
-    section = document.class_hazard.model_copy(update={"rerank_s": rerank_s, "device_age_s": device_age_s})
+    form = RankForm.FIXED_KEY if rerank_s is None else RankForm.HAZARD
+    given = {"rerank_s": rerank_s, "device_age_s": device_age_s, "form": form, "prices": None}
+    section = document.class_hazard.model_copy(update=given)
     document = document.model_copy(
         update={"tiers": document.tiers.model_copy(update={"host": host}), "class_hazard": section}
     )
     model = section.model()
-    rules = HazardRules(packed=pack(model, device_age_s), device_gains=gain_table(model, 0.0), tick_s=rerank_s)
+    rules = HazardRules(pack(model, device_age_s), gain_table(model, 0.0), section.tick_s, form=form)
     config = CacheConfig(
         device_blocks=DEVICE_BLOCKS if timing is Timing.INSTANT else 8 * DEVICE_BLOCKS,
         host_blocks=HOST_BLOCKS * chunk_blocks,
@@ -160,11 +167,17 @@ def learned(trace: Trace, timing: Timing, rerank_s: float, chunk_blocks: int, de
 
 @pytest.mark.parametrize(
     ("timing", "rerank_s", "chunk_blocks"),
-    [(Timing.INSTANT, 5.0, 1), (Timing.SERVICE, 0.5, 1), (Timing.SERVICE, 30.0, 2)],
-    ids=["instant", "service", "service-chunks"],
+    [
+        (Timing.INSTANT, 5.0, 1),
+        (Timing.SERVICE, 0.5, 1),
+        (Timing.SERVICE, 30.0, 2),
+        (Timing.INSTANT, None, 1),
+        (Timing.SERVICE, None, 2),
+    ],
+    ids=["instant", "service", "service-chunks", "instant-fixed-key", "service-chunks-fixed-key"],
 )
 def test_engine_decides_as_simulated_under_a_learned_rule(
-    conversation: Trace, timing: Timing, rerank_s: float, chunk_blocks: int
+    conversation: Trace, timing: Timing, rerank_s: float | None, chunk_blocks: int
 ) -> None:
     """Features, classes, ranks by tick, stores and evictions of the manager are those of the simulator."""
     from call_script import ManualTime, lead_through

@@ -16,7 +16,7 @@ from scheduler_harness import SchedulerHarness, drive, prompt
 from scheduler_setup import HarnessConfig
 
 from autotune.core.decide import features as f
-from autotune.core.policy import load
+from autotune.core.policy import WriteBudget, load
 from autotune.core.types import Admission, StoreMode
 
 pytestmark = pytest.mark.engine("vllm")
@@ -56,6 +56,7 @@ def put_in_force(harness: SchedulerHarness, policy: Any) -> None:
     manager, rules = harness.manager, HostRules.of(policy)
     manager._device_rules = DeviceRules.of(policy)
     manager._past.follow(rules, manager._device_rules.ranks, manager.index)
+    manager._writes.obey(rules.host_write, manager._now_ns())
     manager.index.begin_swap(rules, manager._now_ns())
     manager.index.finish_swap()
     harness.connector._ours.follow_policy()
@@ -153,6 +154,45 @@ def test_marginal_admission_stores_less_than_all_that_the_device_gives_up() -> N
     assert harness.manager.counters.fallbacks == 0
     assert not harness.connector._is_stock
     harness.check_at_rest()
+
+
+@pytest.mark.parametrize("store_mode", [StoreMode.LAZY, StoreMode.EAGER])
+def test_a_write_budget_bounds_what_the_device_hands_down(store_mode: StoreMode) -> None:
+    """Under a budget of next to nothing no chunk is stored, the budget is the reason, and all requests are served."""
+    policy = document(store_mode, rerank_s=1e-3)
+    tiny = policy.budgets.model_copy(update={"host_write": WriteBudget(bytes_per_s=1e-6, burst_s=3600.0)})
+    stored = []
+    for one in (policy, policy.model_copy(update={"budgets": tiny})):
+        harness = SchedulerHarness(replace(OURS, host_chunks=20))
+        put_in_force(harness, one)
+        for number in range(20):
+            serve(harness, prompt((number, 1), 20))
+        stored.append(harness.counts.stored_blocks)
+        assert harness.manager.index.writes.refused == (one is not policy)
+        assert harness.manager.counters.fallbacks == 0
+        harness.check_at_rest()
+    assert stored[0] > 20
+    assert stored[1] == 0
+
+
+def test_what_is_saved_up_is_not_written_behind_a_gap() -> None:
+    """A prompt that is computed in parts is stored up to where the budget ended once, as more could not be loaded."""
+    harness, now_ns = learned_harness(StoreMode.EAGER, section={"rerank_s": 1e6}), [10**12]
+    manager: Any = harness.manager
+    manager._now_ns = manager._ordered._now_ns = lambda: now_ns[0]
+    manager._writes.obey(WriteBudget(bytes_per_s=manager._writes._chunk_bytes, burst_s=60.0), now_ns[0])
+    manager.get_stats = lambda: None  # so that nothing is counted from zero again
+    now_ns[0] += int(2.5e9)
+    harness.add(prompt((1, 1), 36), 1)
+    for _ in range(8):
+        harness.step()
+        now_ns[0] += int(1.2e9)
+    assert sorted(resident.depth for resident in manager.index.residents.values()) == [0, 1]
+    counted = {reason: n for reason, n in manager.counters.refusals.items() if n}
+    assert counted == {"over_budget": 1, "prefix_refused": 6}
+    serve(harness, prompt((2, 1), 20))
+    assert len(manager.index.residents) == 7
+    assert manager.counters.fallbacks == 0
 
 
 def test_another_model_keeps_the_order_of_the_device() -> None:

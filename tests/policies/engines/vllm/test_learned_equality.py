@@ -13,7 +13,7 @@ from engine_scenarios import FileWrite, Outcome, Scenario
 from test_equality import BLOCK_BYTES, BLOCK_TOKENS, PLUGIN, check, host, works
 
 from autotune.core.decide import features as f
-from autotune.core.policy import load
+from autotune.core.policy import WriteBudget, load
 from autotune.core.telemetry.segments import read_segments
 from autotune.core.types import StoreMode
 from autotune.export.document import render
@@ -24,7 +24,7 @@ LEARNED = Path(__file__).parents[3] / "data" / "policies" / "learned_conversatio
 TOKEN_BYTES = BLOCK_BYTES // BLOCK_TOKENS
 
 
-def policy_text(model: str, store_mode: StoreMode, **section: Any) -> str:
+def policy_text(model: str, store_mode: StoreMode, write: WriteBudget | None = None, **section: Any) -> str:
     """The learned policy of the bundled sample for a tiny model, on a machine where loading always pays."""
     document: Any = load(LEARNED)
     learned = {"rerank_s": 0.05, "device_age_s": 0.5, **section}
@@ -36,6 +36,7 @@ def policy_text(model: str, store_mode: StoreMode, **section: Any) -> str:
         "costs": document.costs.model_copy(update=costs),
         "tiers": document.tiers.model_copy(update={"host": stored}),
         "class_hazard": document.class_hazard.model_copy(update=learned),
+        "budgets": document.budgets.model_copy(update={"host_write": write}),
     }
     return render(document.model_copy(update=sections))
 
@@ -57,6 +58,25 @@ def test_a_learned_policy_changes_no_token(
     outcome = run(engine_pool, tmp_path, scenario, policy_text(tiny_llama, store_mode, copy_factor=0.3))
     lazy = outcome.metrics["kv_autotune_lazy_stores_total"]
     assert (lazy > 0) == (store_mode is StoreMode.LAZY)
+
+
+def test_a_tight_write_budget_is_kept_and_changes_no_token(
+    engine_pool: EnginePool, tiny_llama: str, tmp_path: Path
+) -> None:
+    """Under half a block per second the engine refuses most of what it would store; what comes out stays the same."""
+    scenario = Scenario(tiny_llama, works(), concurrency=4, device_blocks=48)
+    free = run(engine_pool, tmp_path, scenario, policy_text(tiny_llama, StoreMode.EAGER))
+    budget = WriteBudget(bytes_per_s=0.5 * BLOCK_BYTES, burst_s=60.0)
+    log, path = tmp_path / "decisions.jsonl", tmp_path / "limited.yaml"
+    path.write_text(policy_text(tiny_llama, StoreMode.EAGER, budget), encoding="utf-8")
+    told = {"decision_log": str(log), "decision_log_sample_frac": 1.0}
+    outcome = engine_pool.run(replace(scenario, offload=host(60, policy_file=str(path)) | told, connector=PLUGIN))
+    assert outcome.tokens == free.tokens
+    admitted = "kv_autotune_admissions_total"
+    assert outcome.metrics[admitted] < 0.5 * free.metrics[admitted]
+    assert outcome.metrics["kv_autotune_fallbacks_total"] == 0
+    assert outcome.metrics["kv_autotune_refusals_total/over_budget"] > 0
+    assert "the write budget" in log.read_text("ascii")
 
 
 def test_models_that_follow_each_other_change_no_token(

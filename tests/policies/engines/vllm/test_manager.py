@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from autotune.core.policy import LruDocument, PolicyDocument, StoredTier, Tiers
+from autotune.core.policy import LruDocument, PolicyDocument, StoredTier, Tiers, WriteBudget
 from autotune.core.types import Admission
 from autotune.export import render
-from autotune.testing.documents import example_document
+from autotune.testing.documents import example_document, example_learned_document
 
 pytestmark = pytest.mark.engine("vllm")
 
@@ -306,6 +306,21 @@ def test_series_are_drained_into_the_engines(tmp_path: Path) -> None:
     assert data["kv_autotune_lookup_chunks_total"] == {("hit",): 4, ("miss",): 6}
     assert data["kv_autotune_resident_chunks"][()] == 6
     assert driver.manager.get_stats().data["data"].get("kv_autotune_admissions_total", {}) == {}
+
+
+def test_a_write_budget_is_kept_in_the_engines_time(tmp_path: Path) -> None:
+    """One chunk per second is stored, and what was saved up at once; every offer that was cut is counted."""
+    document = example_learned_document()
+    budget = WriteBudget(bytes_per_s=4096.0, burst_s=60.0)
+    document = document.model_copy(update={"budgets": document.budgets.model_copy(update={"host_write": budget})})
+    driver = Driver(write(tmp_path / "policy.yaml", document))
+    stored = [len(driver.serve(chain(number, 4)).keys_to_store) for number in range(8)]
+    assert stored == [0, 1, 1, 1, 1, 1, 1, 1]
+    driver.step(seconds=30.0)
+    assert len(driver.serve(chain(20, 12)).keys_to_store) == 12
+    refusals = driver.manager.get_stats().data["data"]["kv_autotune_refusals_total"]
+    assert refusals["over_budget",] == 8
+    assert driver.manager.counters.fallbacks == 0
 
 
 def test_decisions_are_logged_with_their_reason(tmp_path: Path) -> None:

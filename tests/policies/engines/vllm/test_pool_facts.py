@@ -64,3 +64,10 @@ def test_full_attention_is_known_for_all_groups_or_not_at_all() -> None:
     assert facts(True).full_attention_groups == frozenset({0})
     assert facts(False, True).full_attention_groups == frozenset({1})
     assert facts(None, True).full_attention_groups is None
+
+
+@pytest.mark.parametrize(("n_groups", "chunk_bytes", "copied"), [(1, 4096, 1600), (1, 0, 1600), (2, 800, 800)])
+def test_padding_is_not_copied(n_groups: int, chunk_bytes: int, copied: int) -> None:
+    """One group's chunk holds all of its tokens' bytes, one of several its share, and the engine may not tell."""
+    groups = tuple(GroupFacts(number, BLOCK_TOKENS, full_attention=True) for number in range(n_groups))
+    assert PoolFacts("m", "0.32.0", 1, chunk_bytes, groups, 100, 100).copied_bytes == copied

@@ -145,7 +145,7 @@ def test_a_form_is_learned_and_written(recording: str, tmp_path: Path) -> None:
     assert isinstance(document, ClassHazardDocument)
     section = document.class_hazard
     assert (section.form, section.rerank_s, section.prices) == (RankForm.FIXED_KEY, None, None)
-    told = run("explain", tmp_path / "policy.yaml", "--depth-tokens", "4096", "--age-s", "30")
+    told = run("explain", tmp_path / "policy.yaml", "--depth-tokens", "4096", "--frequency", "3")
     assert told.exit_code == 0, told.output
     assert "odds' part" in told.stdout
 

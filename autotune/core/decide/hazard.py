@@ -32,14 +32,15 @@ def age_bin(age_ns: int, edges_ns: npt.NDArray[np.float64]) -> int:
     return low
 
 
-def write_reserve_ns(elapsed_ns: int, block_ns: int) -> int:
+def write_reserve_ns(elapsed_ns: int, block_ns: int, burst_ns: int) -> int:
     """What of a write budget is held back for blocks that are worth more: a twentieth of all it allowed so far.
 
     Args:
         elapsed_ns: Time since the budget began.
         block_ns: Time in which it allows one block.
+        burst_ns: Most that may be saved up, so that no more is held back.
     """
-    return max(int(elapsed_ns * WRITE_RESERVE_FRAC), block_ns)
+    return max(min(int(elapsed_ns * WRITE_RESERVE_FRAC), burst_ns), block_ns)
 
 
 def write_price(saved_up_ns: int, block_ns: int, reserve_ns: int) -> float:

@@ -59,7 +59,7 @@ class WriteBucket:
         return max(self._written_up_to_ns, now_ns - self._burst_ns) + n_more * self._block_ns
 
     def _reserve_ns(self, now_ns: int) -> int:
-        return write_reserve_ns(now_ns - self._began_ns, self._block_ns)
+        return write_reserve_ns(now_ns - self._began_ns, self._block_ns, self._burst_ns)
 
 
 def outranks(rank: int, victim_rank: int, price: float, scale_ns: float = 0.0) -> bool:

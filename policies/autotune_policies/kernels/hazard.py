@@ -117,7 +117,8 @@ def outranks(s: TierState, key: int, victim_key: int, factor: float) -> bool:
 
 @step
 def _reserve_ns(s: TierState) -> int:
-    return write_reserve_ns(s.ints[NOW_NS] - s.ints[BUDGET_BEGAN_NS], int(s.params[WRITE_NS]))
+    elapsed_ns = s.ints[NOW_NS] - s.ints[BUDGET_BEGAN_NS]
+    return write_reserve_ns(elapsed_ns, int(s.params[WRITE_NS]), int(s.params[WRITE_BURST_NS]))
 
 
 @step

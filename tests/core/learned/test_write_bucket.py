@@ -33,6 +33,12 @@ def test_no_more_is_saved_up_than_its_burst() -> None:
     assert bucket.price(1000 * NS_PER_S, 5) == math.inf
 
 
+def test_a_full_budget_is_free_however_long_it_runs() -> None:
+    """After weeks the reserve is no more than what may be saved up, so a budget that nobody spent asks for nothing."""
+    bucket = per_second(burst_s=3600.0)
+    assert bucket.price(30 * 86_400 * NS_PER_S, 1) < 1.01
+
+
 @given(blocks=st.lists(st.integers(0, 9), max_size=20), burst_s=st.sampled_from([0.0, 3.0, 1e6]))
 def test_blocks_ahead_count_as_if_they_were_written(blocks: list[int], burst_s: float) -> None:
     """What is asked for before writing is what is answered after writing, and a write can be taken back."""

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotune.core.costs import CostProfile
+from autotune.core.decide.fixed import factor_shift_ns
 from autotune.core.learned import LearnedRules, RequestFacts, RunHistory
 from autotune.core.policy import WriteBudget
 from autotune.core.reuse import pack
@@ -147,3 +148,18 @@ def test_the_budget_holds_at_any_time(offers: list[tuple[float, int, int]], bloc
         written += paid
         allowed = now_ns / NS_PER_S * blocks_per_s
         assert written <= allowed + max(0.05 * allowed, 1.0) + 1.0 + 1e-6
+
+
+def test_under_fixed_keys_a_price_is_a_distance() -> None:
+    """Ranks that are moments are not multiplied: a block pays if its key lies far enough behind the victim's."""
+    writes = HostWrites(CHUNK_BYTES)
+    budget, scale_ns, now_ns = ONE_PER_S, 100.0 * NS_PER_S, 1000 * NS_PER_S
+    writes.obey(budget, 0, scale_ns)
+    writes.wrote(18, now_ns)  # of 20 saved up; the reserve of 50 is nearly spent
+    victim = 10**6 * NS_PER_S
+    price_ns = factor_shift_ns(scale_ns, 2.0 ** (8.0 * (1.0 - 2.0 / 50.0)))
+    near, far = (Offered(False, victim + price_ns + more, victim) for more in (-1, 0))
+    assert writes.count_paid([near], now_ns) == 0
+    assert writes.count_paid([far], now_ns) == 1
+    writes.wrote(2, now_ns)
+    assert writes.count_paid([far], now_ns) == 0

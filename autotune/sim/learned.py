@@ -82,6 +82,10 @@ class HazardRules:
     marginal: bool = True
     form: RankForm = RankForm.HAZARD
 
+    def for_stores(self, mode: StoreMode) -> HazardRules:
+        """The rules under a store mode: with eager stores every block is a copy when it comes, so none counts less."""
+        return replace(self, copy_factor=1.0) if mode is StoreMode.EAGER else self
+
 
 @dataclass(frozen=True, slots=True)
 class Hints:
@@ -223,6 +227,8 @@ class LearnedCache:
         self, side: Side, rules: HazardRules | None, governed: tuple[Tier, ...] = (Tier.DEVICE, Tier.HOST)
     ) -> None:
         """Put rules in force on the governed tiers of one side; none = LRU, as on its other tiers."""
+        if rules is not None:
+            rules = rules.for_stores(self.config.store_mode)
         if side is self.learned:
             side = self.learned = self._part(side)
         elif side is self.live:

@@ -49,6 +49,7 @@ class LearnedReference(ReferenceCache):
     ) -> None:
         super().__init__(trace, replace(config, device_policy=_LRU, host_policy=_LRU), costs)
         self._marginal = rules.marginal
+        rules = rules.for_stores(config.store_mode)
         self._facts = facts_of(trace, hints or Hints())
         self._start_ns: dict[int, int] = {}
         self.past: RunHistory[int] = RunHistory(trace.block_tokens, max(1, trace.n_blocks), forget_s)
@@ -67,7 +68,7 @@ class LearnedReference(ReferenceCache):
     def obey(self, rules: HazardRules, now_ns: int) -> None:
         """Another rule is in force from now on."""
         self._marginal = rules.marginal
-        learned = _by_tier(rules)
+        learned = _by_tier(rules.for_stores(self._config.store_mode))
         for tier, order in self._order.items():
             order.obey(learned[tier], now_ns)
 

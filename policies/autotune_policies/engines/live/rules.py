@@ -135,7 +135,8 @@ class HostRules:
 def learned_rules(document: PolicyDocument, tier: Tier) -> LearnedRules | None:
     """The learned rule of one tier; ``None`` where another rule governs it.
 
-    On the device every reuse counts, and no block is a copy.
+    On the device every reuse counts, and no block is a copy. With eager stores every chunk on the host is one when it
+    comes, so there copies are worth what others are.
     """
     rule = document.tiers.of(tier)
     if not isinstance(document, ClassHazardDocument) or rule is None or rule.policy != "class_hazard":
@@ -146,7 +147,10 @@ def learned_rules(document: PolicyDocument, tier: Tier) -> LearnedRules | None:
         section = document.class_hazard
         model = section.model()
         packed = pack(model, section.device_age_s)
-        host = LearnedRules.of(packed, section.tick_s, section.copy_factor, form=section.form)
+        stored = document.tiers.host
+        is_eager = stored is None or stored.store_mode is StoreMode.EAGER
+        copy_factor = 1.0 if is_eager else section.copy_factor
+        host = LearnedRules.of(packed, section.tick_s, copy_factor, form=section.form)
         gains = gain_table(model, 0.0)
         device = LearnedRules.of(packed, section.tick_s, 1.0, gains, host.classifier, section.form)
         known = _learned[digest] = {Tier.DEVICE: device, Tier.HOST: host}

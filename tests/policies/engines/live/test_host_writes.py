@@ -155,9 +155,9 @@ def test_under_fixed_keys_a_price_is_a_distance() -> None:
     writes = HostWrites(CHUNK_BYTES)
     budget, scale_ns, now_ns = ONE_PER_S, 100.0 * NS_PER_S, 1000 * NS_PER_S
     writes.obey(budget, 0, scale_ns)
-    writes.wrote(18, now_ns)  # of 20 saved up; the reserve of 50 is nearly spent
+    writes.wrote(18, now_ns)  # of 20 saved up, all of which are the reserve
     victim = 10**6 * NS_PER_S
-    price_ns = factor_shift_ns(scale_ns, 2.0 ** (8.0 * (1.0 - 2.0 / 50.0)))
+    price_ns = factor_shift_ns(scale_ns, 2.0 ** (8.0 * (1.0 - 2.0 / 20.0)))
     near, far = (Offered(False, victim + price_ns + more, victim) for more in (-1, 0))
     assert writes.count_paid([near], now_ns) == 0
     assert writes.count_paid([far], now_ns) == 1

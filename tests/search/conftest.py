@@ -59,8 +59,8 @@ def ranked() -> Setting:
 
 @pytest.fixture(scope="session")
 def ten_trials() -> Settings:
-    """Settings for a short search."""
-    return Settings(search=SearchSettings(trials=10))
+    """Settings for a short search of the rank rule alone."""
+    return Settings(search=SearchSettings(trials=10, learned=False))
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from autotune.core.commented_yaml import to_commented_yaml
 from autotune.core.errors import SearchError
 from autotune.core.learning_settings import LearningSettings
 from autotune.core.strict_yaml import parse_mapping
-from autotune.core.types import StoreMode
+from autotune.core.types import RankForm, StoreMode
 from autotune.core.validation import Strict, validate
 from autotune.search.online.setting import LoopSetting
 from autotune.search.setting import Setting
@@ -35,6 +35,10 @@ class LoopKnobs(Strict):
     )
     copy_factor: float = Field(ge=0.0, le=1.0, description="Factor on the host rank of a block the device holds too.")
     store_mode: StoreMode = Field(description="When the host gets a block.")
+    form: RankForm = Field(
+        default=RankForm.HAZARD,
+        description="Whether blocks are ranked anew in every tick, or once, when they become idle.",
+    )
     refit_growth: float = Field(gt=1.0, le=100.0, description="Growth of the requests seen from one fit to the next.")
     first_fit_requests: int = Field(ge=1, le=10_000_000, description="Requests before the first fit.")
 

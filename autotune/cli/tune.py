@@ -190,7 +190,7 @@ def as_object(result: TuneResult, out: Path, report: bool) -> dict[str, object]:
         "gain_frac": asdict(result.gain_frac),
         "confidence": result.confidence,
         "gap_closed_frac": result.gap_closed_frac,
-        "trials": result.document.provenance.trials if result.document.provenance else 0,
+        "trials": result.n_trials,
         "wall_s": result.wall_s,
         "rows": [asdict(row) | {"stored_per_loaded": row.stored_per_loaded} for row in result.rows],
         "learned": asdict(result.learned),

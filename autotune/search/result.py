@@ -277,3 +277,8 @@ class TuneResult:
     assumptions: tuple[str, ...]
     wall_s: float
     learned: LearnedReport = LearnedReport("")
+
+    @property
+    def n_trials(self) -> int:
+        """Settings that the search tried; those of random search beside it do not count."""
+        return sum(row.study == self.trials[0].study for row in self.trials)

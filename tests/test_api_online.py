@@ -13,8 +13,7 @@ from autotune.core.errors import ConfigError, SimulationError
 from autotune.core.policy import ClassHazardDocument, LruDocument, WriteBudget, parse
 from autotune.core.settings import Settings, ValidationSettings
 from autotune.core.trace import Trace
-from autotune.core.types import StoreMode, Timing
-from autotune.online.guard import Arm
+from autotune.core.types import Arm, StoreMode, Timing
 from autotune.online.past import rules_for
 from autotune.search.learned_document import Origin, document_in_force, online_document
 from autotune.search.online_run import OnlineRun
@@ -84,7 +83,7 @@ def test_the_policy_is_the_last_rule_in_force(trace: Trace, run: OnlineRun) -> N
     cache = LearnedCache(trace, run.origin.engine, run.origin.costs, shadows=False)
     rules = rules_for(run.result.in_force, run.settings.online.copy_factor)
     cache.know(rules.packed)
-    cache.obey(cache.live, rules)
+    cache.obey(rules)
     cache.run(trace.n_requests)
     by_file, by_hand = simulate(trace, Policy(document)).cache, cache.result()
     for name in COUNTED:
@@ -218,7 +217,7 @@ def test_a_file_with_a_budget_is_the_loops_cache_under_it(trace: Trace, run: Onl
     cache = LearnedCache(trace, origin.engine, origin.costs, shadows=False, **limits)  # type: ignore[arg-type]
     rules = rules_for(learned, 0.5)
     cache.know(rules.packed)
-    cache.obey(cache.live, rules)
+    cache.obey(rules)
     cache.run(trace.n_requests)
     by_hand = cache.result()
     for name in COUNTED:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from autotune.core.errors import PolicyError
 
 if TYPE_CHECKING:
-    from autotune.core.policy import Explanation, HorizonParts, KeyParts, LearnedParts
+    from autotune.core.policy import Explanation, HorizonParts, KeyOnTier, KeyParts, LearnedParts
 
 _PARTS_IN_A_LINE = 6
 
@@ -78,20 +78,19 @@ def rank_text(learned: LearnedParts, tier: str) -> str | None:
 
 
 def price_text(learned: LearnedParts, tier: str) -> str | None:
-    """The rank that a block needs to stay on a tier; ``None`` where it was not measured."""
-    found = [rank.price_s_per_s for rank in learned.ranks if rank.tier.name.lower() == tier]
-    return _rank(found[0]) if found and found[0] is not None else None
+    """The rank or key that a block needs to stay on a tier; ``None`` where it was not measured."""
+    return _price_texts(learned).get(tier)
 
 
 def reason_by_rank(told: Explanation, learned: LearnedParts) -> str:
     """Why the ranks decide as they do."""
     where = [
         f"on the {rank.tier.name.lower()} it ranks {'at least as high as' if rank.pays else 'below'} the next to leave"
-        for rank in learned.ranks
+        for rank in learned.on_tiers
     ]
     if told.decision == "KEEP":
         return where[0]
-    if learned.ranks[-1].tier.name != "HOST":  # LRU governs the host, or there is none
+    if learned.on_tiers[-1].tier.name != "HOST":  # LRU governs the host, or there is none
         where.append("the host takes what saves time" if told.decision == "OFFLOAD" else "no copy would save time")
     return ", ".join(where)
 
@@ -100,8 +99,20 @@ def _prices(told: Explanation, learned: LearnedParts) -> str:
     """What room costs: as ranks if they were measured, else by the byte."""
     if not learned.is_priced:
         return f"prices {told.device_price_s_per_byte:.3g} and {told.host_price_s_per_byte:.3g} s/byte"
-    asked = [(rank.tier.name.lower(), rank.price_s_per_s) for rank in learned.ranks]
-    return "prices " + ", ".join(f"{tier} {_rank(price)}" for tier, price in asked if price is not None)
+    return "prices " + ", ".join(f"{tier} {price}" for tier, price in _price_texts(learned).items())
+
+
+def _price_texts(learned: LearnedParts) -> dict[str, str]:
+    """The rank or key that a block needs to stay, by tier, where it was measured."""
+    if learned.key is None:
+        found = {rank.tier: rank.price_s_per_s for rank in learned.ranks}
+        return {tier.name.lower(): _rank(price) for tier, price in found.items() if price is not None}
+    return {each.tier.name.lower(): _key_price(each) for each in learned.key.tiers if each.is_priced}
+
+
+def _key_price(there: KeyOnTier) -> str:
+    """The key that a block needs to stay on a tier."""
+    return "room for every block" if there.has_room else _seconds(there.price_s or 0.0)
 
 
 def _sum(parts: HorizonParts) -> str:

@@ -101,12 +101,12 @@ def _run(wanted: Wanted, live: LiveSettings, mode: Mode | None, *, once: bool, a
     locks = Locks(locks_folder())
     take_locks(locks, wanted)
     clock = SystemClock()
-    loop = Loop(build(wanted, live.current, clock), live.current, mode)
+    loop = Loop(build(wanted, live.current.sidecar, clock), live.current, mode)
     controller = LoopController(loop, " + ".join(target.name for target in wanted.targets))
     live.on_change = controller.reload
     try:
         if once:
-            _look_twice(controller, live.current)
+            _look_twice(controller, live.current.sidecar)
             take_engine_locks(locks, loop.parts.targets)
             _print_status(controller.status(), as_json)
         else:
@@ -132,8 +132,8 @@ def _serve(
 
     url: str | None = None
     with ExitStack() as stack:
-        if live.current.http.enabled:
-            with_token = _with_token(live.current, StateFolder(wanted.state))
+        if live.current.sidecar.http.enabled:
+            with_token = _with_token(live.current.sidecar, StateFolder(wanted.state))
             server = stack.enter_context(HttpServer(controller, with_token))
             url = server.url
             note_address(wanted.state, url)
@@ -145,7 +145,7 @@ def _serve(
             _take_settings(live)
             dashboard.show(controller.status())
 
-        service = Service(controller, lambda: live.current.collect.interval_s, SystemClock(), before_round)
+        service = Service(controller, lambda: live.current.sidecar.collect.interval_s, SystemClock(), before_round)
         service.listen()
         live.listen()
         service.run()

@@ -48,7 +48,8 @@ def detach(
     take_locks(locks, wanted)
     clock = SystemClock()
     loaded = SettingsSource(settings, os.environ).load()
-    loop = Loop(build(wanted, loaded, clock), loaded.model_copy(update={"mode": "observe"}))
+    observing = loaded.sidecar.model_copy(update={"mode": "observe"})
+    loop = Loop(build(wanted, observing, clock), loaded.model_copy(update={"sidecar": observing}))
     detaching = Detaching(loop)
     end_s = clock.monotonic_s() + wait_s
     result: Detached | None = detaching.begin()

@@ -99,8 +99,11 @@ def as_object(document: PolicyDocument, told: Explanation) -> dict[str, object]:
 
 
 def _learned_object(told: Explanation, learned: LearnedParts) -> dict[str, object]:
-    ranks = [asdict(rank) | {"tier": rank.tier.name.lower()} for rank in learned.ranks]
-    return asdict(learned) | {"ranks": ranks, "line": one_line(told, learned)}
+    stands = [asdict(rank) | {"tier": rank.tier.name.lower()} for rank in learned.on_tiers]
+    line, values = one_line(told, learned), asdict(learned)
+    if learned.key is not None:
+        return values | {"key": values["key"] | {"tiers": stands}, "line": line}
+    return values | {"ranks": stands, "line": line}
 
 
 def _print(title: str, document: PolicyDocument, told: Explanation) -> None:

@@ -37,7 +37,8 @@ def support_bundle(
 
     loaded = SettingsSource(settings, os.environ).load()
     extra = {} if url is None else {STATUS_NAME: _status(url, state, token_file)}
-    named = [Path(loaded.http.token_file)] if loaded.http.token_file else []
+    token = loaded.sidecar.http.token_file
+    named = [Path(token)] if token else []
     secrets = known_secrets(os.environ, [state / "token", *named, *([token_file] if token_file else [])])
     source = BundleSource(state, loaded, os.environ, extra, recording_mib * MIB)
     contents = write_bundle(source, out, Redactor(secrets), SystemClock())

@@ -8,25 +8,23 @@ from __future__ import annotations
 from autotune.core.state import SCRATCH
 
 # ``params``
-ACTIVE = 0
-"""1 while the rule is in force; 0: LRU."""
-BY_DEPTH = 1
-"""1 if, out of force, blocks of one age leave deepest first, whenever they came down."""
+TICK_NS = 0
+"""Length of a tick."""
+COPY_FACTOR = 1
+"""Factor on the key of a copy that the nearer tier holds too; 0: such copies leave first."""
 GHOSTS = 2
 """Ghost entries: none, for the history knows the past of every block."""
 ADMISSION = 3
 """1 marginal, 0 all."""
-TICK_NS = 4
-"""Length of a tick."""
-COPY_FACTOR = 5
-"""Factor on the key of a copy that the nearer tier holds too; out of force below 1 = such copies leave first."""
-WRITE_NS = 6
+WRITE_NS = 4
 """Time in which the write budget allows one block; 0: there is none."""
-WRITE_BURST_NS = 7
+WRITE_BURST_NS = 5
 """Time for which the budget may be saved up."""
-SCALE_NS = 8
+SCALE_NS = 6
 """Near horizon of a rule whose key does not change while a block lies idle; 0: keys are those of a tick."""
-EDGES = 9
+APART = 7
+"""While no rule is in force: 1 if copies of what the nearer tier holds too stand apart, and leave first."""
+EDGES = 8
 """From here on the ages in ns that separate the bins."""
 
 # ``floats``

@@ -30,6 +30,16 @@ class RankForm(StrEnum):
     """By a key that does not change while a block lies idle."""
 
 
+class Arm(IntEnum):
+    """Ways to run that an engine which learns chooses between, the safest first.
+
+    ``LRU``: of the blocks of both tiers the least recently used leaves. ``LEARNED``: what was learned.
+    """
+
+    LRU = 0
+    LEARNED = 1
+
+
 class StoreMode(StrEnum):
     """When a block is copied from the device to the host.
 

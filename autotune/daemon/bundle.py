@@ -24,7 +24,7 @@ from pydantic import AwareDatetime, Field
 from autotune.core.clock import Clock
 from autotune.core.errors import ConfigError
 from autotune.core.files import replaced_atomically
-from autotune.core.sidecar_settings import SidecarSettings
+from autotune.core.settings import Settings
 from autotune.core.units import MIB
 from autotune.core.validation import Strict
 from autotune.daemon.redact import Redactor
@@ -79,7 +79,7 @@ class BundleSource:
     """
 
     state: Path
-    settings: SidecarSettings
+    settings: Settings
     environ: Mapping[str, str]
     extra: Mapping[str, str]
     max_recording_bytes: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
-from autotune.core.sidecar_settings import SidecarSettings
+from autotune.core.settings import Settings
 from autotune.daemon.loop import Loop
 from autotune.daemon.status import Change, DaemonStatus, Mode
 from autotune.daemon.status_view import changes, daemon_status, explain, ready
@@ -35,7 +35,7 @@ class LoopController:
                 self._loop.after_collecting(answers)
                 self._publish()
 
-    def reload(self, settings: SidecarSettings) -> None:
+    def reload(self, settings: Settings) -> None:
         """Take over new settings between two rounds."""
         with self._lock:
             self._loop.reload(settings)

@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
+from autotune.core.learning_settings import LearningSettings
 from autotune.core.policy import Budgets, Costs
 from autotune.core.types import EngineSemantics
 from autotune.core.validation import Strict
@@ -27,6 +28,7 @@ class TuneJob(Strict):
         default=None, ge=1, description="Only so many, the newest: what came since the load changed; null = all."
     )
     learned: bool = Field(default=True, description="Whether a learned rule is a candidate too.")
+    online: LearningSettings = Field(default=LearningSettings(), description="How that rule is learned.")
     unfit: str | None = Field(
         default=None, description="Why the engine could obey neither a learned rule nor a lazy store; null = it could."
     )

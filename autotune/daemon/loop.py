@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from autotune.core.errors import AutotuneError
-from autotune.core.sidecar_settings import SidecarSettings
+from autotune.core.settings import Settings
 from autotune.core.signals import Collected, Signal
 from autotune.daemon.drift import DriftWatch
 from autotune.daemon.engine_facts import told_by
@@ -44,17 +44,17 @@ class Loop:
         AutotuneError: the state folder or the live policy cannot be used, or the mode needs what is not there.
     """
 
-    def __init__(self, parts: Parts, settings: SidecarSettings, mode: Mode | None = None) -> None:
-        self.parts = parts
+    def __init__(self, parts: Parts, settings: Settings, mode: Mode | None = None) -> None:
+        self.parts, sidecar = parts, settings.sidecar
         earlier = parts.state.load_checkpoint()
         was_frozen = earlier is not None and earlier.mode is Mode.FREEZE
-        chosen = mode or (Mode.FREEZE if was_frozen else Mode(settings.mode))
+        chosen = mode or (Mode.FREEZE if was_frozen else Mode(sidecar.mode))
         require_policy_path(parts.transitions, chosen)
         checkpoint = earlier or Checkpoint(mode=chosen)
-        self.memory = Memory(settings, chosen, checkpoint, window_for(settings))
-        self.drift = DriftWatch(settings.retune.drift_confidence, checkpoint.gap_counts, checkpoint.prompt_counts)
+        self.memory = Memory(sidecar, settings.online, chosen, checkpoint, window_for(sidecar))
+        self.drift = DriftWatch(sidecar.retune.drift_confidence, checkpoint.gap_counts, checkpoint.prompt_counts)
         self.schedule = Schedule(
-            settings.retune, self._monotonic(checkpoint.last_tuned_at), self._monotonic(checkpoint.last_change_at)
+            sidecar.retune, self._monotonic(checkpoint.last_tuned_at), self._monotonic(checkpoint.last_change_at)
         )
         self.searches = SearchStep(parts, self.memory, self.schedule, self.drift)
         self.trials = TrialStep(parts, self.memory, self.schedule)
@@ -153,12 +153,13 @@ class Loop:
             if self.trials.watch is not None:
                 self.trials.end(Ending(False, f"the mode became {mode}"), who)
 
-    def reload(self, settings: SidecarSettings) -> None:
-        """Take over new settings; a trial that runs keeps those that it began with."""
-        self.memory.settings = settings
-        self.schedule.settings = settings.retune
-        self.drift.confidence = settings.retune.drift_confidence
-        self.memory.window = window_for(settings, self.memory.window)
+    def reload(self, settings: Settings) -> None:
+        """Take over new settings; a trial or a search that runs keeps those that it began with."""
+        sidecar = settings.sidecar
+        self.memory.settings, self.memory.online = sidecar, settings.online
+        self.schedule.settings = sidecar.retune
+        self.drift.confidence = sidecar.retune.drift_confidence
+        self.memory.window = window_for(sidecar, self.memory.window)
 
     def _attempt(self, name: str, do: Callable[[], None]) -> None:
         """One step; what goes wrong is a finding, and the next step follows."""

@@ -6,6 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from autotune.core.clock import Clock
+from autotune.core.learning_settings import LearningSettings
 from autotune.core.policy import PolicyDocument
 from autotune.core.sidecar_settings import SidecarSettings
 from autotune.daemon.engine_facts import EngineProfile, GivenFacts, profile_of
@@ -79,7 +80,8 @@ class Memory:
     """What is remembered between rounds, for the next ones, for the checkpoint and for the surface.
 
     Attributes:
-        settings: All settings.
+        settings: Settings of the sidecar.
+        online: Settings of the learned loop.
         mode: How much may be done.
         checkpoint: What is written down.
         window: The last intervals, of the group together.
@@ -95,6 +97,7 @@ class Memory:
     """
 
     settings: SidecarSettings
+    online: LearningSettings
     mode: Mode
     checkpoint: Checkpoint
     window: deque[Interval]

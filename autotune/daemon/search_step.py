@@ -147,6 +147,7 @@ class SearchStep:
             confirmed=str(state.confirmed_path) if self._parts.transitions.confirmed is not None else None,
             newest_requests=requests,
             learned=settings.learned,
+            online=self._memory.online,
             unfit=profile.unfit,
             trials=settings.trials,
             newest_frac=_NEWEST_FRAC,

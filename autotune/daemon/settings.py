@@ -29,6 +29,7 @@ OTHER_VARIABLES = frozenset(
 )
 # Read once, when the sidecar starts: a reload that changes them says so and leaves them.
 NEEDS_RESTART = ("http",)
+_ONLINE = "\nonline:\n"
 
 
 def setting_names(model: type[BaseModel] = SidecarSettings, prefix: str = "") -> dict[str, object]:
@@ -62,8 +63,8 @@ class SettingsSource:
     environ: Mapping[str, str] = field(default_factory=dict)
     flags: Mapping[str, object] = field(default_factory=dict)
 
-    def load(self) -> SidecarSettings:
-        """The settings that hold now.
+    def load(self) -> Settings:
+        """The settings that hold now; flags and environment are for section ``sidecar``.
 
         Raises:
             ConfigError: the first rule that a file, a variable or a flag breaks, with the nearest valid name.
@@ -71,11 +72,11 @@ class SettingsSource:
         tree = self._file()
         what = str(self.path) if self.path else "settings"
         validate(Settings, tree, ConfigError, what)  # its own faults are named by its own name
-        section = typing.cast(dict[str, object], tree.get("sidecar", {}))
+        section = typing.cast(dict[str, object], tree.setdefault("sidecar", {}))
         for path, value, name in (*self._variables(), *self._flags()):
             _put(section, path, value)
             validate(SidecarSettings, section, ConfigError, name)
-        return validate(SidecarSettings, section, ConfigError, what)
+        return validate(Settings, tree, ConfigError, what)
 
     def _file(self) -> dict[str, object]:
         return parse_mapping(read_text(self.path, ConfigError), ConfigError) if self.path else {}
@@ -111,7 +112,7 @@ class LiveSettings:
         on_change: Called with the new settings, in the thread that calls :meth:`reload`.
     """
 
-    def __init__(self, source: SettingsSource, on_change: Callable[[SidecarSettings], None] | None = None) -> None:
+    def __init__(self, source: SettingsSource, on_change: Callable[[Settings], None] | None = None) -> None:
         self.source = source
         self.on_change = on_change
         self.current = source.load()
@@ -140,7 +141,7 @@ class LiveSettings:
         """
         try:
             new = self.source.load()
-            _require_same(self.current, new)
+            _require_same(self.current.sidecar, new.sidecar)
             if new != self.current and self.on_change is not None:
                 self.on_change(new)
         except AutotuneError as error:
@@ -152,12 +153,11 @@ class LiveSettings:
         self.ask()  # a handler interrupts any line of the main thread, so it does no more than this
 
 
-def effective_text(settings: SidecarSettings) -> str:
-    """What ``--check-config`` prints: every setting with the value that holds, as a settings file."""
-    text = to_commented_yaml(Settings(sidecar=settings), "Settings of the sidecar in force.")
+def effective_text(settings: Settings) -> str:
+    """What ``--check-config`` prints: every setting that a sidecar obeys with the value that holds, as a file."""
+    text = to_commented_yaml(settings, "Settings of the sidecar in force.")
     head, _, rest = text.partition("\n\n")
-    sidecar = rest.rpartition("\nsidecar:\n")[2]
-    return f"{head}\n\nsidecar:\n{sidecar}"
+    return f"{head}\n\nonline:\n{rest.partition(_ONLINE)[2]}"
 
 
 def _require_same(old: SidecarSettings, new: SidecarSettings) -> None:

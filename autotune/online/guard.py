@@ -4,19 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from enum import IntEnum
 
+from autotune.core.types import Arm
 from autotune.online.settings import GuardSettings
-
-
-class Arm(IntEnum):
-    """Ways to run, the safer first.
-
-    ``LRU``: of the blocks of both tiers the least recently used leaves. ``LEARNED``: what was learned.
-    """
-
-    LRU = 0
-    LEARNED = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,11 @@ import numpy as np
 
 from autotune.core.history import E_BLOCKS, E_GAP_NS, E_ROW, H_EVENTS, H_ROWS, W_BLOCKS, W_IDLE_NS, History
 from autotune.core.state import CAPACITY
+from autotune.core.types import Arm
 from autotune.core.units import NS_PER_S
 from autotune.costs.reuse import Rows
 from autotune.sim.columns import DEVICE_HIT, DISK_HIT, HOST_HIT, STORED
 from autotune.sim.learned import LearnedCache
-from autotune.sim.learned_loop import Side
 
 
 def rows_of(history: History) -> Rows:
@@ -35,9 +35,9 @@ def turnovers_s(cache: LearnedCache) -> tuple[float, float]:
 
     0 before it filled the tier. A sampled shadow has as large a share of the capacities as it sees of the chains.
     """
-    lru, lengths = cache.acting(cache.lru), np.diff(cache.trace.block_offsets[: cache.position + 1])
+    lru, lengths = cache.shadow(Arm.LRU), np.diff(cache.trace.block_offsets[: cache.position + 1])
     out = lru.out[: cache.position]
-    missed = int(lengths[lru.takes[: cache.position] > 0].sum()) - int(out[:, DEVICE_HIT].sum())
+    missed = int(lengths[cache.seen[: cache.position] > 0].sum()) - int(out[:, DEVICE_HIT].sum())
     stored = missed - int(out[:, [HOST_HIT, DISK_HIT]].sum())
     device, host = int(lru.device.ints[CAPACITY]), int(lru.host.ints[CAPACITY])
     return (
@@ -46,10 +46,10 @@ def turnovers_s(cache: LearnedCache) -> tuple[float, float]:
     )
 
 
-def cost_s(cache: LearnedCache, side: Side, start: int) -> float:
-    """Critical-path seconds that a side spent on the requests from ``start`` on."""
-    part, side = slice(start, cache.position), cache.acting(side)
-    out, costs = side.out[part], cache.costs
+def cost_s(cache: LearnedCache, arm: Arm, start: int) -> float:
+    """Critical-path seconds that a shadow spent on the requests from ``start`` on."""
+    part = slice(start, cache.position)
+    out, costs = cache.shadow(arm).out[part], cache.costs
     tokens = cache.trace.input_tokens[part]
     block_bytes = cache.trace.block_tokens * costs.kv_bytes_per_token
     loaded = out[:, HOST_HIT].astype(np.int64) + out[:, DISK_HIT]
@@ -58,5 +58,5 @@ def cost_s(cache: LearnedCache, side: Side, start: int) -> float:
     load_s = np.where(loaded > 0, costs.load_latency_s + loaded * (block_bytes / costs.load_bytes_per_s), 0.0)
     stored = out[:, STORED]
     store_s = np.where(stored > 0, costs.store_latency_s + stored * (block_bytes / costs.store_bytes_per_s), 0.0)
-    seen = side.takes[part] > 0
+    seen = cache.seen[part] > 0
     return float((recompute_s + load_s + store_s * costs.store_exposed_frac)[seen].sum())

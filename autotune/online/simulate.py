@@ -9,9 +9,9 @@ from autotune.core.costs import CostProfile
 from autotune.core.reuse.gain import gain_table
 from autotune.core.reuse.packed import pack
 from autotune.core.trace import Trace
+from autotune.core.types import Arm
 from autotune.costs.reuse.boosting import load_trainer
 from autotune.online import measure
-from autotune.online.guard import Arm
 from autotune.online.loop import Evidence, Learned, OnlineLoop, Step
 from autotune.online.settings import OnlineSettings
 from autotune.sim.config import CacheConfig
@@ -71,7 +71,6 @@ class _Run:
     fits: list[Learned] = field(default_factory=list)
     waiting: Learned | None = None
     in_force: Learned | None = None
-    rules: HazardRules | None = None
     requests: list[int] = field(default_factory=lambda: [0] * len(Arm))
 
 
@@ -116,8 +115,8 @@ def simulate_online(
     n = max(1, cache.trace.n_requests)
     return OnlineResult(
         cache=cache.result(),
-        lru=cache.result(cache.lru),
-        learned=cache.result(cache.learned),
+        lru=cache.shadow_result(Arm.LRU),
+        learned=cache.shadow_result(Arm.LEARNED),
         happenings=tuple(run.happenings),
         arm_frac=(run.requests[Arm.LRU] / n, run.requests[Arm.LEARNED] / n),
         fits=tuple(run.fits),
@@ -134,7 +133,7 @@ def _put_in_force(cache: LearnedCache, loop: OnlineLoop, run: _Run, settings: On
         return
     packed = pack(waiting.model, waiting.device_age_s)
     run.waiting, run.in_force = None, waiting
-    run.rules = HazardRules(
+    rules = HazardRules(
         packed,
         gain_table(waiting.model, 0.0),
         waiting.tick_s,
@@ -142,9 +141,7 @@ def _put_in_force(cache: LearnedCache, loop: OnlineLoop, run: _Run, settings: On
         form=waiting.form,
     )
     cache.know(packed)
-    cache.obey(cache.learned, run.rules)
-    if loop.guard.arm is Arm.LEARNED:
-        cache.obey(cache.live, run.rules)
+    cache.learn(Arm.LEARNED, rules)
     loop.begin_comparison()
 
 
@@ -160,7 +157,7 @@ def _act(cache: LearnedCache, run: _Run, step: Step) -> None:
         note("waits", step.note)
     if step.verdict is not None and step.verdict.changed:
         arm = step.verdict.arm
-        cache.obey(cache.live, run.rules if arm is Arm.LEARNED else None)
+        cache.switch(arm)
         note(arm.name.lower(), step.verdict.reason)
 
 
@@ -171,7 +168,7 @@ def _evidence(cache: LearnedCache, before: int) -> Evidence:
         n_requests=cache.position,
         device_turnover_s=device_s,
         host_turnover_s=host_s,
-        lru_s=measure.cost_s(cache, cache.lru, before),
-        learned_s=measure.cost_s(cache, cache.learned, before),
+        lru_s=measure.cost_s(cache, Arm.LRU, before),
+        learned_s=measure.cost_s(cache, Arm.LEARNED, before),
         rows=lambda: measure.rows_of(cache.history),
     )

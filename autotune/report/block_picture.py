@@ -159,7 +159,12 @@ def _rank_lines(told: LearnedParts) -> list[str]:
             f"Key: {key.key_s:+,.4g} s from now = last use {key.recency_s:+,.4g} s, odds {key.odds_shift_s:+,.4g} s, "
             f"cost {key.value_shift_s:+,.4g} s"
         )
-        return [_text(20, _RANKS_TOP - 8, words.replace("-", "−"), "note")]
+        lines = [_text(20, _RANKS_TOP - 8, words.replace("-", "−"), "note")]
+        for position, there in enumerate(each for each in key.tiers if each.price_s is not None):
+            needed = "room for every block" if there.has_room else f"the next to leave has {there.price_s:+,.4g} s"
+            text = f"{there.tier.name.lower()}: {needed}".replace("-", "−")
+            lines.append(_text(20, _RANKS_TOP + 14 + 20 * position, text, "note"))
+        return lines
     lines = [_text(20, _RANKS_TOP - 8, "Rank: expected µs saved per s of keeping; line: the next to leave", "note")]
     figures = [1e6 * value for rank in told.ranks for value in (rank.saved_s_per_s, rank.price_s_per_s or 0.0)]
     positive = [value for value in figures if value > 0.0] or [1.0]

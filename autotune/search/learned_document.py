@@ -29,8 +29,7 @@ from autotune.core.policy import (
 from autotune.core.settings import QueueSettings, Settings, ValidationSettings
 from autotune.core.shapes import ModelShape
 from autotune.core.trace import Trace
-from autotune.core.types import Admission, RankForm, StoreMode
-from autotune.online.guard import Arm
+from autotune.core.types import Admission, Arm, RankForm, StoreMode
 from autotune.online.loop import Learned
 from autotune.online.simulate import OnlineResult
 from autotune.search.choice import Judged, Split, gain_of

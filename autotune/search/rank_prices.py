@@ -10,11 +10,13 @@ from autotune.sim.config import CacheConfig
 from autotune.sim.obeying import governed_tiers, rules_of
 from autotune.sim.rank_prices import marginal_ranks
 
+_UNITS = {RankForm.HAZARD: "s_per_block_s", RankForm.FIXED_KEY: "key_s"}
+
 
 def with_rank_prices(
     document: ClassHazardDocument, trace: Trace, engine: CacheConfig, costs: CostProfile
 ) -> ClassHazardDocument:
-    """The document with what room is worth on the tiers that its rule governs, if its ranks are seconds saved.
+    """The document with what room is worth on the tiers that its rule governs.
 
     Args:
         document: The policy.
@@ -22,16 +24,16 @@ def with_rank_prices(
         engine: Capacities, timing and the store mode of the rule.
         costs: The cost model.
     """
-    if document.class_hazard.form is not RankForm.HAZARD:
-        return document  # a key that is a moment says nothing of seconds saved
     governed, write = governed_tiers(document), document.budgets.host_write
     found = marginal_ranks(trace, engine, costs, rules_of(document), governed, write=write)
-    start, stop = found.measured
-    prices = RankPrices(
-        device_s_per_block_s=found.device_s_per_block_s,
-        host_s_per_block_s=found.host_s_per_block_s,
-        moments=found.moments,
-        measured_on=f"requests {start + 1:,} to {stop:,} of the trace, with the rule in force from the first on",
+    (start, stop), unit = found.measured, _UNITS[document.class_hazard.form]
+    prices = RankPrices.model_validate(
+        {
+            f"device_{unit}": found.device,
+            f"host_{unit}": found.host,
+            "moments": found.moments,
+            "measured_on": f"requests {start + 1:,} to {stop:,} of the trace, with the rule in force from the first on",
+        }
     )
     section = document.class_hazard.model_copy(update={"prices": prices})
     return document.model_copy(update={"class_hazard": section})

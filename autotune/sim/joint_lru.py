@@ -1,9 +1,9 @@
 """One LRU over device and host: what an engine under a learned policy does before anything is learned.
 
-With eager stores that is LRU on each tier. With lazy or exclusive stores a block that comes down keeps the age of its
-last use, blocks of one age leave deepest first, and copies of what the device holds too leave before all others, so
-that both tiers together hold what was used last. Under instant timing that includes all that LRU with eager stores
-holds, as long as no two requests come at one moment: their blocks have one age, and leave by depth alone.
+With eager stores that is LRU on each tier. With lazy or exclusive stores what only the host holds leaves in the order
+in which the device gave it up, which is the order of its last use, and copies of what the device holds too leave before
+that, so that both tiers together hold what was used last. Under instant timing that includes all that LRU with eager
+stores holds. Under a write budget copies are worth a write, and the host is LRU by itself.
 :mod:`~autotune.sim.joint_reference` says it in plain Python.
 """
 

@@ -11,15 +11,14 @@ from autotune.core import registry
 from autotune.core.costs import CostProfile
 from autotune.core.decide.features import stop_code
 from autotune.core.decide.fixed import value_shift_ns
-from autotune.core.decide.policy_codes import CLASS_HAZARD
+from autotune.core.decide.policy_codes import CLASS_HAZARD, JOINT_LRU, LRU
 from autotune.core.decide.reuse_layout import N_EDGES
 from autotune.core.errors import SimulationError
 from autotune.core.eviction import PolicySpec
 from autotune.core.hazard_layout import (
-    ACTIVE,
     ADMISSION,
+    APART,
     BUDGET_BEGAN_NS,
-    BY_DEPTH,
     COPY_FACTOR,
     EDGES,
     GAINS,
@@ -31,6 +30,7 @@ from autotune.core.hazard_layout import (
 )
 from autotune.core.history import (
     A_EXPECTED_IDLE_S,
+    IDLE_SINCE_NS,
     R_INPUT_TOKENS,
     R_OUTPUT_TOKENS,
     R_PRIORITY,
@@ -42,9 +42,9 @@ from autotune.core.history import (
 )
 from autotune.core.reuse.packed import PackedModel
 from autotune.core.reuse.tables import ModelArrays, model_arrays
-from autotune.core.state import KIND, TierState
+from autotune.core.state import ABSENT, CAPACITY, DEPTH, KIND, WHERE, TierState
 from autotune.core.trace import Trace
-from autotune.core.types import RankForm, StoreMode, Tier, Timing
+from autotune.core.types import Arm, RankForm, StoreMode, Tier, Timing
 from autotune.core.units import NS_PER_S
 from autotune.sim import columns, scan, tiers
 from autotune.sim.chains import sampled_chains
@@ -57,6 +57,7 @@ from autotune.sim.stream import make_stream, require_distinct_blocks, without_pa
 
 _kernels = registry.load(registry.KERNELS, "tier")
 _LRU = PolicySpec("lru")
+_BOTH = (Tier.DEVICE, Tier.HOST)
 FORGET_S = 14_400.0
 WINDOW_ROWS = 100_000
 WRITE_BURST_S = 3600.0
@@ -103,13 +104,14 @@ class Hints:
 
 
 class LearnedCache:
-    """The live cache and its two shadows over one trace.
+    """The live cache over one trace, and shadows beside it: one for each way to run, see :class:`Arm`.
 
-    The shadows are ``lru``, and ``learned``, which obeys what was learned; the live cache begins as ``lru``. Unless the
-    host stores everything at once, that LRU is one over both tiers: what comes down keeps the age of its last use,
-    blocks of one age leave deepest first, and without a write budget copies of what the device holds too leave before
-    all others. So the tiers together hold at any time what was used last, which includes all that LRU with eager stores
-    holds, but for requests that end in the same nanosecond, whose blocks are taken for one.
+    All begin as LRU. Unless the host stores everything at once, that is one LRU over both tiers: what only the host
+    holds leaves in the order of its last use, behind copies of what the device holds too. So the tiers together hold at
+    any time what was used last, which includes all that LRU with eager stores holds. Under a write budget copies are
+    worth a write, so there the host is LRU by itself.
+
+    As long as an unsampled shadow does what the live cache does, it is not simulated: the live cache stands for it.
 
     Args:
         trace: The requests.
@@ -123,6 +125,11 @@ class LearnedCache:
         window_rows: Newest rows whose features are kept.
         forget_s: How long an unused block is remembered.
         hints: What clients told.
+
+    Attributes:
+        live: The cache that counts.
+        arm: How it runs.
+        seen: ``(n_requests,)`` uint8: whether the shadows see a request.
 
     Raises:
         TraceError: the trace carries no blocks, or a request that would pin a block twice.
@@ -158,20 +165,20 @@ class LearnedCache:
         self._rules: Rules = make_rules(self.trace, self.config, costs)
         self._none = np.zeros(0, np.int64)
         n = self.trace.n_requests
-        everything = np.ones(n, np.uint8)
         self._values_ns = tiers.learned_values_ns(self.trace, costs)
         self._write_ns = 0.0
         if write_bytes_per_s > 0.0:
             self._write_ns = trace.block_tokens * costs.kv_bytes_per_token / write_bytes_per_s * NS_PER_S
         self._write_burst_ns = write_burst_s * NS_PER_S
-        nothing = np.zeros(n, np.uint8)
-        seen = sampled_chains(self._stream, self.trace.n_blocks, shadow_frac, seed) if shadows else nothing
-        self.live = self._side(1.0, everything)
-        # As long as an unsampled shadow does what the live cache does, it takes nothing: the live cache stands for it.
-        self._twin_takes = seen if shadows and shadow_frac >= 1.0 else None
-        takes = nothing if self._twin_takes is not None else seen
-        self.lru = self._side(shadow_frac, takes) if shadows else self.live._replace(takes=takes)
-        self.learned = self._side(shadow_frac, takes) if shadows else self.live._replace(takes=takes)
+        self._nothing = np.zeros(n, np.uint8)
+        self.seen = sampled_chains(self._stream, self.trace.n_blocks, shadow_frac, seed) if shadows else self._nothing
+        self.arm = Arm.LRU
+        self.live = self._side(1.0, np.ones(n, np.uint8))
+        is_twin = shadow_frac >= 1.0
+        self._shadows = [self._side(shadow_frac, self._nothing if is_twin else self.seen) for _ in Arm if shadows]
+        self._twin_since: dict[Arm, int] = dict.fromkeys(Arm, 0) if shadows and is_twin else {}
+        self._may_join = shadows and is_twin
+        self._in_force: dict[Arm, HazardRules | None] = dict.fromkeys(Arm)
         self._clock = np.zeros(N_CLOCK, np.int64)
         self._wait_ns, self._finish_ns, self._running = (np.zeros(n, np.int64) for _ in range(3))
         self.position = 0
@@ -182,7 +189,7 @@ class LearnedCache:
         offsets = self._stream.offsets
         first = 0 if self.config.timing is Timing.SERVICE else start  # what runs since long may finish only now
         self.history = with_room(self.history, int(offsets[stop] - offsets[start]) + self._unfinished_blocks(first))
-        shadows = (self.lru, self.learned)
+        shadows = tuple(self._shadows) or (self.live._replace(takes=self._nothing),) * len(Arm)
         common = (self._stream, self.live, shadows, self.history, self._model, self._none)
         if self.config.timing is Timing.SERVICE:
             state = (self._clock, self._wait_ns, self._finish_ns, self._running)
@@ -196,53 +203,96 @@ class LearnedCache:
         arrived_s = float(self.trace.arrival_s[max(0, self.position - 1)])
         return max(arrived_s, float(self._clock[C_NOW_NS]) / NS_PER_S)
 
-    def result(self, side: Side | None = None) -> CacheResult:
-        """What the live cache did, or another side."""
-        return make_result(self.trace, self.config, self.costs, self.acting(side or self.live).out, self._wait_ns)
+    def result(self) -> CacheResult:
+        """What the live cache did."""
+        return make_result(self.trace, self.config, self.costs, self.live.out, self._wait_ns)
 
-    def acting(self, side: Side) -> Side:
-        """The side that tells what this one does: the live one for a shadow that never differed from it."""
-        return self.live if self._is_twin(side) else side
+    def shadow_result(self, arm: Arm) -> CacheResult:
+        """What a shadow did; a sampled one only with what it saw."""
+        return make_result(self.trace, self.config, self.costs, self.shadow(arm).out, self._wait_ns)
 
-    def _is_twin(self, side: Side) -> bool:
-        return self._twin_takes is not None and side is not self.live and side.takes is not self._twin_takes
-
-    def _part(self, shadow: Side) -> Side:
-        """A shadow goes its own way from here, with all that the live cache has."""
-        if not self._is_twin(shadow) or self._twin_takes is None:
-            return shadow
-        live = self.live
-        np.copyto(shadow.out, live.out)
-        np.copyto(shadow.reserved, live.reserved)
-        for tier, same in ((shadow.device, live.device), (shadow.host, live.host), (shadow.disk, live.disk)):
-            _copy_into(tier, same)
-        return shadow._replace(takes=self._twin_takes)
+    def shadow(self, arm: Arm) -> Side:
+        """A shadow, whose counts are up to date; its tiers are only if it goes its own way."""
+        shadow = self._shadows[arm]
+        if arm in self._twin_since:
+            rows = slice(self._twin_since[arm], self.position)
+            np.copyto(shadow.out[rows], self.live.out[rows])
+        return shadow
 
     def know(self, packed: PackedModel) -> None:
         """Another model classifies from now on, and anew what is remembered."""
         self._model = model_arrays(packed)
         _kernels.reclassify(self.history, self._model)
 
-    def obey(
-        self, side: Side, rules: HazardRules | None, governed: tuple[Tier, ...] = (Tier.DEVICE, Tier.HOST)
-    ) -> None:
-        """Put rules in force on the governed tiers of one side; none = LRU, as on its other tiers."""
-        if rules is not None:
-            rules = rules.for_stores(self.config.store_mode)
-        if side is self.learned:
-            side = self.learned = self._part(side)
-        elif side is self.live:
-            self.lru, self.learned = self._part(self.lru), self._part(self.learned)
-        for tier, state in ((Tier.DEVICE, side.device), (Tier.HOST, side.host)):
-            if state.ints[KIND] == CLASS_HAZARD:
-                _put_in_force(state, tier, rules if tier in governed else None, self._values_ns)
-                if tier is Tier.HOST and state.params[ACTIVE] == 0.0:
-                    state.params[COPY_FACTOR] = self._lru_copy_factor
-                _kernels.reorder_all(state)
+    def learn(self, arm: Arm, rules: HazardRules) -> None:
+        """What was learned for a way to run: its shadow obeys from now on, and so does the live cache if it runs so."""
+        self._in_force[arm] = rules
+        if arm is not self.arm:
+            self._part(arm)
+        if arm not in self._twin_since:
+            self._govern(self._shadows[arm], rules, _BOTH)
+        if arm is self.arm:
+            self._govern(self.live, rules, _BOTH)
 
-    @property
-    def _lru_copy_factor(self) -> float:
-        return 1.0 if self._write_ns > 0.0 else 0.0
+    def switch(self, arm: Arm) -> None:
+        """The live cache runs in another way from now on; from a learned one on its shadow is what happens."""
+        self._part(self.arm)
+        self.obey(self._in_force[arm])
+        self.arm = arm
+        if self._may_join and arm is not Arm.LRU:  # LRU's own shadow stays what it would have been all along
+            self.shadow(arm)
+            self._twin_since[arm] = self.position
+            self._shadows[arm] = self._shadows[arm]._replace(takes=self._nothing)
+
+    def obey(self, rules: HazardRules | None, governed: tuple[Tier, ...] = _BOTH) -> None:
+        """The live cache obeys rules on the governed tiers; none = LRU, as on its other tiers."""
+        self._govern(self.live, rules, governed)
+
+    def _part(self, arm: Arm) -> None:
+        """A shadow goes its own way from here, with all that the live cache has."""
+        if arm not in self._twin_since:
+            return
+        shadow, live = self.shadow(arm), self.live
+        del self._twin_since[arm]
+        np.copyto(shadow.reserved, live.reserved)
+        for tier, same in ((shadow.device, live.device), (shadow.host, live.host), (shadow.disk, live.disk)):
+            _copy_into(tier, same)
+        self._shadows[arm] = shadow._replace(takes=self.seen)
+
+    def _govern(self, side: Side, rules: HazardRules | None, governed: tuple[Tier, ...]) -> None:
+        rules = None if rules is None else rules.for_stores(self.config.store_mode)
+        stores_later = self.config.store_mode is not StoreMode.EAGER
+        of_device, of_host = (rules if tier in governed else None for tier in _BOTH)
+        if of_device is None:
+            self._line_up(side.device, side.device, apart=False)
+        else:
+            self._rank(side.device, side.device, Tier.DEVICE, of_device)
+        if not side.host.ints[CAPACITY]:
+            return
+        if of_host is None:
+            joint = of_device is None and stores_later and self._write_ns == 0.0
+            self._line_up(side.host, side.device, apart=joint)
+        else:
+            self._rank(side.host, side.device, Tier.HOST, of_host)
+
+    def _rank(self, state: TierState, nearer: TierState, tier: Tier, rules: HazardRules) -> None:
+        was_lru = state.ints[KIND] != CLASS_HAZARD
+        state.ints[KIND] = CLASS_HAZARD
+        _put_in_force(state, tier, rules, self._values_ns)
+        if was_lru:
+            _kernels.take_over(state, nearer)
+        _kernels.reorder_all(state)
+
+    def _line_up(self, state: TierState, nearer: TierState, *, apart: bool) -> None:
+        if state.ints[KIND] != CLASS_HAZARD and state.params[APART] == apart:
+            return
+        n = self.trace.n_blocks
+        residents = np.flatnonzero(state.nodes[:n, WHERE] != ABSENT)
+        idle_ns, depth = self.history.shared[residents, IDLE_SINCE_NS], state.nodes[residents, DEPTH]
+        residents = residents[np.lexsort((-depth, idle_ns))]
+        state.ints[KIND] = LRU if nearer is state else JOINT_LRU
+        state.params[APART] = apart
+        _kernels.line_up(state, residents, (nearer.nodes[residents, WHERE] != ABSENT).astype(np.uint8))
 
     def _unfinished_blocks(self, first: int) -> int:
         if self.config.timing is not Timing.SERVICE:
@@ -252,12 +302,12 @@ class LearnedCache:
 
     def _side(self, frac: float, takes: npt.NDArray[np.uint8]) -> Side:
         disk = make_tiers(self.trace, self.config, self.costs)[2]
-        device = self._ranked_tier(self._scaled(self.config.device_blocks, frac))
+        device = self._learned_tier(self._scaled(self.config.device_blocks, frac))
+        device.ints[KIND] = LRU
         host_blocks = self._scaled(self.config.host_blocks, frac)
-        host = self._ranked_tier(host_blocks) if host_blocks else tiers.empty_tier()
-        device.params[COPY_FACTOR] = 1.0
-        host.params[BY_DEPTH] = 1.0 if self.config.store_mode is not StoreMode.EAGER else 0.0
-        host.params[COPY_FACTOR] = self._lru_copy_factor
+        host = self._learned_tier(host_blocks) if host_blocks else tiers.empty_tier()
+        host.ints[KIND] = JOINT_LRU if host_blocks else LRU
+        host.params[APART] = self.config.store_mode is not StoreMode.EAGER and self._write_ns == 0.0
         host.params[WRITE_NS], host.params[WRITE_BURST_NS] = self._write_ns / frac, self._write_burst_ns
         began_ns = int(self._stream.arrival_ns[0]) if self.trace.n_requests else 0
         host.ints[WRITTEN_UP_TO_NS] = host.ints[BUDGET_BEGAN_NS] = began_ns
@@ -268,7 +318,7 @@ class LearnedCache:
     def _scaled(blocks: int, frac: float) -> int:
         return max(1, round(blocks * frac)) if blocks else 0
 
-    def _ranked_tier(self, blocks: int) -> TierState:
+    def _learned_tier(self, blocks: int) -> TierState:
         """Both tiers count a block by the seconds that a hit on the host would save, so that their ranks compare."""
         context = tiers.tier_context(blocks, Tier.HOST, self.trace, self.costs)
         state = tiers.learned_tier(context, self.trace.n_blocks, self.history.shared)
@@ -283,11 +333,8 @@ def _copy_into(state: TierState, original: TierState) -> None:
             np.copyto(into, given)
 
 
-def _put_in_force(state: TierState, tier: Tier, rules: HazardRules | None, values_ns: npt.NDArray[np.int64]) -> None:
-    state.params[ACTIVE] = 0.0 if rules is None else 1.0
-    state.params[ADMISSION] = 1.0 if rules is not None and rules.marginal and tier is Tier.HOST else 0.0
-    if rules is None:
-        return
+def _put_in_force(state: TierState, tier: Tier, rules: HazardRules, values_ns: npt.NDArray[np.int64]) -> None:
+    state.params[ADMISSION] = 1.0 if rules.marginal and tier is Tier.HOST else 0.0
     state.params[TICK_NS] = round(rules.tick_s * NS_PER_S)
     _rank_by(state, rules, values_ns)
     state.params[COPY_FACTOR] = rules.copy_factor if tier is Tier.HOST else 1.0

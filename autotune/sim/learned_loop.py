@@ -52,7 +52,7 @@ class Side(NamedTuple):
     rules: Rules
 
 
-Shadows = tuple[Side, Side]
+Shadows = tuple[Side, ...]
 
 
 @_compiled

@@ -83,7 +83,7 @@ def obeying_cache(
         hints=hints or hints_of(trace),
     )
     cache.know(rules.packed)
-    cache.obey(cache.live, rules, governed)
+    cache.obey(rules, governed)
     return cache
 
 

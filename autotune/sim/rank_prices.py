@@ -1,4 +1,4 @@
-"""What room is worth where a learned rule is in force: the rank of the block that would leave next, again and again."""
+"""What room is worth where a learned rule is in force: where the block stands that would leave next, time and again."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import numpy as np
 from autotune.core.costs import CostProfile
 from autotune.core.decide.hazard import KEY_SCALE
 from autotune.core.policy import WriteBudget
-from autotune.core.state import CHILDREN, HEAP_BLOCK, HEAP_SIZE, KEY, PINS, TierState
+from autotune.core.policy.rank_prices import ROOM_S
+from autotune.core.state import CHILDREN, HEAP_BLOCK, HEAP_SIZE, KEY, NOW_NS, PINS, TierState
 from autotune.core.trace import Trace
-from autotune.core.types import Tier
+from autotune.core.types import RankForm, Tier
 from autotune.core.units import NS_PER_S
 from autotune.sim.columns import EVICTED_DEVICE, EVICTED_HOST
 from autotune.sim.config import CacheConfig
@@ -20,22 +21,23 @@ from autotune.sim.learned_loop import Side
 from autotune.sim.obeying import obeying_cache
 
 MOMENTS = 64
+NO_PRICE = {RankForm.HAZARD: 0.0, RankForm.FIXED_KEY: ROOM_S}
 _EVICTED = {Tier.DEVICE: EVICTED_DEVICE, Tier.HOST: EVICTED_HOST}
 
 
 @dataclass(frozen=True, slots=True)
 class MarginalRanks:
-    """Median rank of the next to leave, in seconds saved per block-second.
+    """Median of where the next to leave stands, in the unit of the rule's form; see :func:`next_to_leave`.
 
     Attributes:
-        device_s_per_block_s: On the device; 0 = nothing left it, ``None`` = the rule does not govern it.
-        host_s_per_block_s: The same on the host.
+        device: On the device; as in ``NO_PRICE`` where nothing left it, ``None`` = the rule does not govern it.
+        host: The same on the host.
         moments: At how many moments it was looked up.
         measured: First and one past the last request between which that was.
     """
 
-    device_s_per_block_s: float | None
-    host_s_per_block_s: float | None
+    device: float | None
+    host: float | None
     moments: int
     measured: tuple[int, int]
 
@@ -72,25 +74,33 @@ def marginal_ranks(
     for moment in stops:
         cache.run(moment)
         for tier, found in ranks.items():
-            found.append(next_to_leave(_state(cache.live, tier)))
-    price = {tier: _price(cache.live, tier, start, found) for tier, found in ranks.items()}
+            found.append(next_to_leave(_state(cache.live, tier), rules.form))
+    price = {
+        tier: float(np.median(found)) if _any_left(cache.live, tier, start) else NO_PRICE[rules.form]
+        for tier, found in ranks.items()
+    }
     return MarginalRanks(price.get(Tier.DEVICE), price.get(Tier.HOST), len(stops), (start, stop))
 
 
-def next_to_leave(state: TierState) -> float:
-    """Rank of the evictable block with the smallest one, in seconds per block-second; 0 where none may leave.
+def next_to_leave(state: TierState, form: RankForm) -> float:
+    """Where the evictable block with the smallest rank stands; as in ``NO_PRICE`` where none may leave.
 
     Args:
         state: A tier of the learned rule, which is not changed.
+        form: Of that rule: the rank is in seconds saved per block-second, or the key in seconds from now.
     """
     blocks = state.heap[: state.ints[HEAP_SIZE], HEAP_BLOCK]
     free = blocks[(state.nodes[blocks, PINS] == 0) & (state.nodes[blocks, CHILDREN] == 0)]
-    return float(state.keys[free, KEY].min()) / (KEY_SCALE * NS_PER_S) if len(free) else 0.0
+    if not len(free):
+        return NO_PRICE[form]
+    key = int(state.keys[free, KEY].min())
+    if form is RankForm.HAZARD:
+        return key / (KEY_SCALE * NS_PER_S)
+    return max((key - int(state.ints[NOW_NS])) / NS_PER_S, ROOM_S)  # copies that leave first have a far earlier key
 
 
-def _price(side: Side, tier: Tier, start: int, ranks: list[float]) -> float:
-    evicted = int(side.out[start:, _EVICTED[tier]].sum(dtype=np.int64))
-    return float(np.median(ranks)) if evicted else 0.0
+def _any_left(side: Side, tier: Tier, start: int) -> bool:
+    return bool(side.out[start:, _EVICTED[tier]].any())
 
 
 def _state(side: Side, tier: Tier) -> TierState:

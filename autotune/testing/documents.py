@@ -92,6 +92,14 @@ def example_priced_document() -> policy.ClassHazardDocument:
     return given.model_copy(update={"class_hazard": section})
 
 
+def example_fixed_key_document() -> policy.ClassHazardDocument:
+    """The small learned policy with keys that stay, which the next to leave has from ten minutes and an hour ago."""
+    given = example_learned_document()
+    prices = policy.RankPrices(device_key_s=-600.0, host_key_s=-3600.0, moments=64, measured_on="an example")
+    fixed = {"form": RankForm.FIXED_KEY, "rerank_s": None, "copy_factor": 0.5, "prices": prices}
+    return given.model_copy(update={"class_hazard": given.class_hazard.model_copy(update=fixed)})
+
+
 def example_budgeted_document() -> policy.ClassHazardDocument:
     """The small learned policy with a write budget of 2 GB/s, of which a minute may be saved up."""
     given = example_learned_document()
@@ -182,12 +190,15 @@ def _admissions(rule: str) -> st.SearchStrategy[Admission]:
 
 
 def _learned_sections(tiers: Set[int]) -> st.SearchStrategy[policy.ClassHazardSection]:
-    prices = st.builds(
-        policy.RankPrices,
-        device_s_per_block_s=_SECONDS if 0 in tiers else st.none(),
-        host_s_per_block_s=_SECONDS if 1 in tiers else st.none(),
-        moments=st.integers(1, 2**31),
-        measured_on=_TEXT,
+    ranks, keys = (
+        st.none()
+        | st.builds(
+            policy.RankPrices,
+            moments=st.integers(1, 2**31),
+            measured_on=_TEXT,
+            **{f"{name}_{unit}": values for tier, name in enumerate(("device", "host")) if tier in tiers},
+        )
+        for unit, values in (("s_per_block_s", _SECONDS), ("key_s", st.floats(-1e9, 1e9)))
     )
     common: dict[str, Any] = {
         "device_age_s": _SECONDS,
@@ -195,8 +206,8 @@ def _learned_sections(tiers: Set[int]) -> st.SearchStrategy[policy.ClassHazardSe
         "history_tokens": st.integers(0, 2**31),
     }
     of, models = policy.ClassHazardSection.of, reuse_models()
-    by_tick = st.builds(of, models, rerank_s=st.floats(1e-3, 1e9), prices=st.none() | prices, **common)
-    return by_tick | st.builds(of, models, rerank_s=st.none(), form=st.just(RankForm.FIXED_KEY), **common)
+    by_tick = st.builds(of, models, rerank_s=st.floats(1e-3, 1e9), prices=ranks, **common)
+    return by_tick | st.builds(of, models, rerank_s=st.none(), form=st.just(RankForm.FIXED_KEY), prices=keys, **common)
 
 
 def _knobs() -> st.SearchStrategy[policy.RankKnobs]:

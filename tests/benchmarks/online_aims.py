@@ -10,7 +10,7 @@ from online_runs import EXCLUSIVE, IN_MODE, LAZY
 from peers_policies import LRU
 from tables import table
 
-from autotune.online.guard import Arm
+from autotune.core.types import Arm
 
 _AIM_FRACS = (0.0025, 0.005, 0.01, 0.02)
 AIMS: dict[tuple[str, str], tuple[float | None, ...]] = {

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 from autotune.core.costs import CostProfile
 from autotune.core.trace import Trace
-from autotune.core.types import StoreMode
-from autotune.online.guard import Arm
+from autotune.core.types import Arm, StoreMode
 from autotune.online.settings import OnlineSettings
 from autotune.online.simulate import simulate_online
 from autotune.sim.config import CacheConfig

@@ -17,6 +17,7 @@ from autotune.testing.documents import (
     example_budgeted_document,
     example_document,
     example_learned_document,
+    example_fixed_key_document,
     example_priced_document,
 )
 
@@ -211,6 +212,24 @@ def test_prices_of_ranks_are_shown_and_decide(tmp_path: Path) -> None:
     assert "price 400" in (tmp_path / "block.svg").read_text("utf-8")
     ranks = run_json(policy, *LEARNED)["learned"]["ranks"]
     assert [rank["price_s_per_s"] for rank in ranks] == [4e-4, 2e-4]
+
+
+def test_prices_of_keys_are_shown_and_decide(tmp_path: Path) -> None:
+    """Key and price of each tier stand in one line, in the table, in the reason, in the object and in the picture."""
+    policy = written(example_fixed_key_document(), tmp_path)
+    result = run(policy, *LEARNED, "--plot", tmp_path / "block.svg")
+    assert result.exit_code == 0, result.stderr
+    line = next(line for line in result.stdout.splitlines() if "near score" in line)
+    assert line.startswith("KEEP: near score") and line.endswith("prices device −600 s, host −3,600 s")
+    assert cells(result)["price of its room"] == ["−600 s", "−3,600 s"]
+    assert "KEEP: on the device it ranks at least as high as the next to leave." in result.stdout
+    assert "device: the next to leave has −600 s" in (tmp_path / "block.svg").read_text("utf-8")
+    learned = run_json(policy, *LEARNED)["learned"]
+    assert learned["ranks"] == []
+    assert [(each["tier"], each["price_s"]) for each in learned["key"]["tiers"]] == [
+        ("device", -600.0),
+        ("host", -3600.0),
+    ]
 
 
 def test_reason_names_both_tiers_where_a_block_goes(tmp_path: Path) -> None:

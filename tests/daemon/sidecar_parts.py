@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from autotune.core.access import AccessFeatures, AccessRecord
+from autotune.core.learning_settings import LearningSettings
 from autotune.core.policy import PolicyDocument, RankDocument, document_hash, load
+from autotune.core.settings import Settings
 from autotune.core.sidecar_settings import CollectSettings, GuardSettings, RetuneSettings, SidecarSettings
 from autotune.core.signals import Collected, Collector, EngineInfo, HistogramReading, Reading, Signal, Snapshot
 from autotune.core.telemetry.wire import EpochCause, EpochStart, StreamFacts
@@ -297,7 +299,8 @@ class Bench:
     Args:
         folder: Where its files lie.
         mode: How much it may do.
-        settings: All settings.
+        settings: Settings of the sidecar.
+        online: Settings of the learned loop.
         with_policy: Whether the engine watches a policy file.
         clock: Tells the time.
         engine: What serves; a new one if not given.
@@ -310,6 +313,7 @@ class Bench:
         folder: Path,
         mode: Mode | None = Mode.AUTO,
         settings: SidecarSettings = SETTINGS,
+        online: LearningSettings = LearningSettings(),
         with_policy: bool = True,
         clock: ManualClock | None = None,
         engine: Engine | None = None,
@@ -340,7 +344,7 @@ class Bench:
         )
         self._content: bytes | None = None
         self._identity: str | None = None
-        self.loop = Loop(self.parts, settings, mode)
+        self.loop = Loop(self.parts, Settings(sidecar=settings, online=online), mode)
 
     @property
     def state(self) -> StateFolder:

@@ -17,6 +17,7 @@ from sidecar_parts import SETTINGS, Bench, better_under, candidate, only_confirm
 
 from autotune.core.clock import SystemClock
 from autotune.core.policy import load
+from autotune.core.settings import Settings
 from autotune.core.sidecar_settings import CollectSettings
 from autotune.core.signals.target import Target
 from autotune.daemon.audit import AuditLog
@@ -35,7 +36,7 @@ QUICK = SETTINGS.model_copy(update={"collect": CollectSettings(interval_s=0.1, t
 def real_loop(url: str, folder: Path) -> Loop:
     """A sidecar with the real scraper, beside a stand-in."""
     wanted = Wanted(targets=(Target(url),), state=folder / "state")
-    return Loop(build(wanted, QUICK, SystemClock()), QUICK, Mode.OBSERVE)
+    return Loop(build(wanted, QUICK, SystemClock()), Settings(sidecar=QUICK), Mode.OBSERVE)
 
 
 def lives(target: TargetView) -> bool:

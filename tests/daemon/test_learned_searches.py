@@ -12,11 +12,13 @@ import pytest
 from sidecar_parts import SETTINGS, Bench, Engine, better_under
 from test_search_process import BLOCK_BYTES, job, record
 
-from autotune.core.policy import Budgets, ClassHazardDocument, PolicyDocument, load
+from autotune.core.learning_settings import LearningSettings
+from autotune.core.policy import Budgets, ClassHazardDocument, PolicyDocument, WriteBudget, load
+from autotune.core.settings import Settings, parse_settings
 from autotune.core.sidecar_settings import RetuneSettings
 from autotune.core.signals import Signal
 from autotune.core.telemetry.wire import StreamFacts
-from autotune.core.types import StoreMode
+from autotune.core.types import RankForm, StoreMode
 from autotune.daemon.child_work import tune_and_validate
 from autotune.daemon.engine_facts import why_unfit
 from autotune.daemon.jobs import OutcomeKind, TuneJob, TuneOutcome
@@ -32,6 +34,12 @@ REQUESTS = 6000
 ROOMY = Budgets(device_bytes=2000 * BLOCK_BYTES, host_bytes=4000 * BLOCK_BYTES)
 FACTS = EngineFacts("vllm", "0.32.0", ("llama-3.1-8b",), 131_072)
 STREAM = StreamFacts("vllm 0.32.0", "llama-3.1-8b", 16, 131_072, n_groups=1)
+ONLINE = parse_settings(
+    """
+online:
+  {form: fixed_key, store_mode: exclusive, copy_factor: 0.25, write_bytes_per_s: 1.0e+9, write_burst_s: 60.0}
+"""
+).online
 
 
 def search(folder: Path, **changes: object) -> TuneOutcome:
@@ -67,6 +75,17 @@ def test_the_learned_rule_is_found_where_it_does_better() -> None:
     promise = document.expectation
     assert promise is not None and promise.gain_frac.value == pytest.approx(learned.gain.value)
     assert outcome.sizes[0].cost_s > outcome.sizes[-1].cost_s
+
+
+def test_the_loop_obeys_the_settings_of_the_user(tmp_path: Path) -> None:
+    """Form, stores and write budget are those of section online, as far as the engine has them."""
+    outcome = search(tmp_path, online=ONLINE)
+    assert missing(outcome) is None
+    document = load(tmp_path / "work" / "learned.yaml")
+    assert isinstance(document, ClassHazardDocument) and document.tiers.host is not None
+    assert document.class_hazard.form is RankForm.FIXED_KEY and document.class_hazard.copy_factor == 0.5
+    assert document.budgets.host_write == WriteBudget(bytes_per_s=1e9, burst_s=60.0)
+    assert document.tiers.host.store_mode is StoreMode.LAZY  # in vLLM a loaded block stays on the host
 
 
 def test_the_same_recording_gives_the_same_policy(tmp_path: Path) -> None:
@@ -107,11 +126,15 @@ def test_what_was_tuned_is_known_before_anything_is_learned(tmp_path: Path) -> N
         ({"learned": False}, "it is switched off (sidecar.retune.learned)"),
         ({"unfit": "only vLLM obeys one"}, "only vLLM obeys one"),
         (
+            {"online": LearningSettings(first_fit_requests=REQUESTS, refit_max_requests=REQUESTS)},
+            "the trace ended before the first fit",
+        ),
+        (
             {"budgets": Budgets(device_bytes=2000 * BLOCK_BYTES, host_bytes=10**6 * BLOCK_BYTES)},
             "the host is not full yet, so nothing has to be decided",
         ),
     ],
-    ids=["switched-off", "unfit", "no-pressure"],
+    ids=["switched-off", "unfit", "late-first-fit", "no-pressure"],
 )
 def test_why_nothing_was_learned_is_told(tmp_path: Path, changes: dict[str, object], why: str) -> None:
     """The search goes on with what was tuned, and its text has the reason."""
@@ -227,3 +250,15 @@ def test_a_sidecar_that_may_not_learn_says_so_to_its_search(tmp_path: Path) -> N
     bench.rounds(105)
     wanted = asked(bench)
     assert not wanted.learned and "chunks of one block" in (wanted.unfit or "")
+
+
+def test_a_search_gets_the_settings_that_hold_when_it_begins(tmp_path: Path) -> None:
+    """Section online of the settings file is in the job, and after a reload the new one."""
+    bench = Bench(tmp_path, settings=SETTINGS, online=ONLINE)
+    bench.tuner.finds_nothing()
+    wanted = asked(bench)
+    assert wanted.online == ONLINE and TuneJob.model_validate_json(wanted.model_dump_json()) == wanted
+    sooner = SETTINGS.model_copy(update={"retune": SETTINGS.retune.model_copy(update={"interval_s": 200.0})})
+    bench.loop.reload(Settings(sidecar=sooner))
+    bench.rounds(60)
+    assert [job.online for job in bench.tuner.jobs] == [ONLINE, LearningSettings()]

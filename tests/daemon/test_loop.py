@@ -10,6 +10,7 @@ from sidecar_parts import SETTINGS, Bench, Engine, better_under, candidate, with
 
 from autotune.core.errors import ConfigError
 from autotune.core.policy import load
+from autotune.core.settings import Settings
 from autotune.daemon.status import Mode, Phase, VerdictKind
 from autotune.daemon.status_view import daemon_status, phase_of
 from autotune.daemon.trial import identity
@@ -367,7 +368,7 @@ def test_new_settings_hold_from_the_next_round(bench: Bench) -> None:
     bench.tuner.finds_nothing()
     bench.rounds(30)
     faster = SETTINGS.model_copy(update={"retune": SETTINGS.retune.model_copy(update={"interval_s": 200.0})})
-    bench.loop.reload(faster)
+    bench.loop.reload(Settings(sidecar=faster))
     bench.rounds(30)
     assert len(bench.tuner.jobs) == 2
 

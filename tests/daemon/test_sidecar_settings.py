@@ -34,7 +34,7 @@ def write(folder: Path, text: str) -> Path:
 
 def test_defaults_observe_on_loopback() -> None:
     """Without any setting nothing is changed anywhere and nobody else can reach the sidecar."""
-    settings = SettingsSource().load()
+    settings = SettingsSource().load().sidecar
     assert settings == SidecarSettings()
     assert (settings.mode, settings.http.host, settings.http.allow_remote) == ("observe", "127.0.0.1", False)
 
@@ -48,7 +48,7 @@ def test_flags_win_over_environment_over_file_over_defaults(tmp_path: Path) -> N
     """Each source overrides those after it, setting by setting."""
     path = write(tmp_path, "sidecar: {mode: auto, http: {port: 1}, collect: {interval_s: 1.0}, retune: {trials: 1}}")
     environ = {"KV_AUTOTUNE_HTTP_PORT": "2", "KV_AUTOTUNE_COLLECT_INTERVAL_S": "2", "KV_AUTOTUNE_MODE": "canary"}
-    settings = SettingsSource(path, environ, {"http.port": 3, "collect.interval_s": None}).load()
+    settings = SettingsSource(path, environ, {"http.port": 3, "collect.interval_s": None}).load().sidecar
     assert (settings.http.port, settings.collect.interval_s, settings.mode) == (3, 2.0, "canary")
     assert (settings.retune.trials, settings.collect.timeout_s) == (1, 2.0)
 
@@ -56,7 +56,7 @@ def test_flags_win_over_environment_over_file_over_defaults(tmp_path: Path) -> N
 def test_settings_of_the_tuner_may_stand_beside(tmp_path: Path) -> None:
     """One file serves the tuner and the sidecar."""
     path = write(tmp_path, "search: {trials: 7}\nsidecar: {mode: freeze}")
-    assert SettingsSource(path).load().mode == "freeze"
+    assert SettingsSource(path).load().sidecar.mode == "freeze"
     assert parse_settings(path.read_text("utf-8")).search.trials == 7
 
 
@@ -69,7 +69,7 @@ def test_every_setting_can_come_from_the_environment(path: str) -> None:
     if default is None:
         return
     text = ",".join(default) if isinstance(default, tuple) else str(default).lower()
-    assert SettingsSource(environ={variable_name(path): text}).load() == SidecarSettings()
+    assert SettingsSource(environ={variable_name(path): text}).load() == Settings()
 
 
 def test_names_of_variables_are_distinct() -> None:
@@ -88,7 +88,7 @@ def test_kinds_of_values_in_the_environment() -> None:
         "KV_AUTOTUNE_HTTP_TOKEN_FILE": "/run/secrets/t: 1",
         "KV_AUTOTUNE_RETUNE_CPU_CORES": "0.5",
     }
-    settings = SettingsSource(environ=environ).load()
+    settings = SettingsSource(environ=environ).load().sidecar
     assert (settings.http.allow_remote, settings.http.host, settings.retune.cpu_cores) == (True, "10", 0.5)
     assert settings.http.allowed_hosts == ("a.example", "b.example")
     assert settings.http.token_file == "/run/secrets/t: 1"
@@ -96,7 +96,7 @@ def test_kinds_of_values_in_the_environment() -> None:
 
 def test_secrets_and_other_variables_are_no_settings() -> None:
     """Variables with another meaning are left alone, and those of other programs too."""
-    assert SettingsSource(environ=dict.fromkeys(OTHER_VARIABLES, "x") | {"PATH": "/bin"}).load() == SidecarSettings()
+    assert SettingsSource(environ=dict.fromkeys(OTHER_VARIABLES, "x") | {"PATH": "/bin"}).load() == Settings()
 
 
 @pytest.mark.parametrize(
@@ -137,34 +137,36 @@ def test_any_environment_is_taken_or_refused(environ: dict[str, str]) -> None:
         assert "KV_AUTOTUNE_" in str(error)
 
 
-def test_effective_settings_are_a_settings_file() -> None:
-    """What --check-config prints holds every setting as it is, and reads back as the same."""
-    source = SettingsSource(environ={"KV_AUTOTUNE_HTTP_PORT": "1234"}, flags={"mode": "auto"})
-    text = effective_text(source.load())
-    assert Settings.model_validate_json(json.dumps(parse_mapping(text, ConfigError))).sidecar == source.load()
-    assert list(parse_mapping(text, ConfigError)) == ["sidecar"]
+def test_effective_settings_are_a_settings_file(tmp_path: Path) -> None:
+    """What --check-config prints holds every setting of the sidecar and of its loop, and reads back as the same."""
+    path = write(tmp_path, "online: {form: fixed_key, fit: {trees: 7}}\nsidecar: {retune: {trials: 3}}")
+    settings = SettingsSource(path, {"KV_AUTOTUNE_HTTP_PORT": "1234"}, {"mode": "auto"}).load()
+    assert (settings.online.fit.trees, settings.sidecar.retune.trials, settings.sidecar.mode) == (7, 3, "auto")
+    text = effective_text(settings)
+    assert Settings.model_validate_json(json.dumps(parse_mapping(text, ConfigError))) == settings
+    assert list(parse_mapping(text, ConfigError)) == ["online", "sidecar"]
 
 
 class TestLiveSettings:
     def test_reload_hands_on_what_changed(self, tmp_path: Path) -> None:
         """A changed file reaches the loop once, when the loop asks, and an unchanged one not at all."""
         path = write(tmp_path, "sidecar: {mode: observe}")
-        seen: list[SidecarSettings] = []
+        seen: list[Settings] = []
         live = LiveSettings(SettingsSource(path), seen.append)
         write(tmp_path, "sidecar: {mode: auto}")
         assert live.reload_if_asked() is None
-        assert (seen, live.current.mode) == ([], "observe")
+        assert (seen, live.current.sidecar.mode) == ([], "observe")
         live.ask()
         assert live.reload_if_asked() is None
         live.ask()
         assert live.reload_if_asked() is None
-        assert [settings.mode for settings in seen] == ["auto"]
-        assert live.current.mode == "auto"
+        assert [settings.sidecar.mode for settings in seen] == ["auto"]
+        assert live.current.sidecar.mode == "auto"
 
     def test_invalid_file_changes_nothing(self, tmp_path: Path) -> None:
         """A file that is not valid, or gone, is one error, and the old settings stay in force."""
         path = write(tmp_path, "sidecar: {mode: recommend}")
-        seen: list[SidecarSettings] = []
+        seen: list[Settings] = []
         live = LiveSettings(SettingsSource(path), seen.append)
         write(tmp_path, "sidecar: {mode: auto, retune: {trails: 3}}")
         live.ask()
@@ -173,7 +175,7 @@ class TestLiveSettings:
         assert "did you mean 'trials'?" in str(error)
         path.unlink()
         assert "must be a readable file" in str(live.reload())
-        assert (seen, live.current.mode) == ([], "recommend")
+        assert (seen, live.current.sidecar.mode) == ([], "recommend")
 
     def test_what_needs_a_restart_is_refused(self, tmp_path: Path) -> None:
         """A reload cannot move the server, and says so instead of taking half of the file."""
@@ -181,19 +183,19 @@ class TestLiveSettings:
         live = LiveSettings(SettingsSource(path))
         write(tmp_path, "sidecar: {mode: auto, http: {port: 2}}")
         assert "restart the sidecar" in str(live.reload())
-        assert live.current.mode == "observe"
+        assert live.current.sidecar.mode == "observe"
 
     def test_what_the_loop_refuses_is_not_in_force(self, tmp_path: Path) -> None:
         """Where the loop cannot take the new settings the old ones stay."""
 
-        def refuse(_settings: SidecarSettings) -> None:
+        def refuse(_settings: Settings) -> None:
             raise AutotuneError("the mode auto needs a policy file")
 
         path = write(tmp_path, "sidecar: {mode: observe}")
         live = LiveSettings(SettingsSource(path), refuse)
         write(tmp_path, "sidecar: {mode: auto}")
         assert "needs a policy file" in str(live.reload())
-        assert live.current.mode == "observe"
+        assert live.current.sidecar.mode == "observe"
 
     def test_hangup_asks_for_a_reload(self, tmp_path: Path) -> None:
         """SIGHUP reloads between two rounds."""
@@ -204,8 +206,8 @@ class TestLiveSettings:
             live.listen()
             write(tmp_path, "sidecar: {mode: freeze}")
             os.kill(os.getpid(), signal.SIGHUP)
-            assert live.current.mode == "observe"
+            assert live.current.sidecar.mode == "observe"
             assert live.reload_if_asked() is None
         finally:
             signal.signal(signal.SIGHUP, before)
-        assert live.current == SidecarSettings(mode="freeze")
+        assert live.current == Settings(sidecar=SidecarSettings(mode="freeze"))

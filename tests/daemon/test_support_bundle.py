@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 from autotune.cli.app import app
 from autotune.core.errors import ConfigError
+from autotune.core.settings import Settings
 from autotune.core.sidecar_settings import HttpSettings, SidecarSettings
 from autotune.daemon.bundle import BundleSource, Contents, write_bundle
 from autotune.daemon.http.server import HttpServer
@@ -63,7 +64,7 @@ def state(tmp_path: Path) -> Path:
 
 def source(state: Path, **changes: object) -> BundleSource:
     """What a bundle of the folder is made of."""
-    given = {"settings": SidecarSettings(), "environ": {}, "extra": {}, "max_recording_bytes": 10_000} | changes
+    given = {"settings": Settings(), "environ": {}, "extra": {}, "max_recording_bytes": 10_000} | changes
     return BundleSource(state=state, **given)  # type: ignore[arg-type]
 
 

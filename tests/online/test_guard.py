@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autotune.online.guard import Arm, Guard
+from autotune.core.types import Arm
+from autotune.online.guard import Guard
 from autotune.online.settings import GuardSettings
 
 SETTINGS = GuardSettings()

@@ -9,10 +9,9 @@ import pytest
 
 from autotune.core.costs import CostProfile
 from autotune.core.trace import Trace
-from autotune.core.types import StoreMode, Timing
+from autotune.core.types import Arm, StoreMode, Timing
 from autotune.costs import load_hardware, profile
 from autotune.geometry import load_model
-from autotune.online.guard import Arm
 from autotune.online.settings import GuardSettings, OnlineSettings
 from autotune.online.simulate import OnlineResult, simulate_online
 from autotune.sim.config import CacheConfig

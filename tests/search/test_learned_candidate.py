@@ -114,7 +114,7 @@ def test_a_published_rule_keeps_its_promise(published: TuneResult, chat: Trace) 
     document = parse(Policy(published.document).to_yaml())
     assert isinstance(document, ClassHazardDocument)
     section = document.class_hazard
-    assert (section.prices is None) == (section.form is RankForm.FIXED_KEY)
+    assert section.prices is not None and section.prices.form is section.form
     promise, rows = document.expectation, {row.name: row for row in published.rows}
     assert promise is not None
     assert (promise.cost_baseline_s, promise.cost_policy_s) == (rows["lru"].cost_s, rows["learned"].cost_s)

@@ -129,7 +129,7 @@ def both(
         hints=hints,
     )
     compiled.know(rules.packed)
-    compiled.obey(compiled.live, rules)
+    compiled.obey(rules)
     seen = without_partial_blocks(trace) if config.full_blocks else trace
     plain = LearnedReference(
         seen, config, costs, rules, forget_s, hints, write_bytes_per_s=bytes_per_s, write_burst_s=burst_s
@@ -220,7 +220,7 @@ def test_another_model_in_the_middle_is_obeyed_alike(
     for _ in range(half):
         next(steps)
     compiled.know(second.packed)
-    compiled.obey(compiled.live, second)
+    compiled.obey(second)
     plain.obey(second, int(compiled.trace.arrival_s[half - 1] * 1e9) if half else 0)
     compiled.run(trace.n_requests)
     for _ in steps:

@@ -96,7 +96,7 @@ def test_the_rules_hold_from_the_start(trace: Trace, costs: CostProfile) -> None
     cache = LearnedCache(trace, replace(ENGINE, store_mode=StoreMode.LAZY), costs, shadows=False)
     rules = rules_of(document)
     cache.know(rules.packed)
-    cache.obey(cache.live, rules)
+    cache.obey(rules)
     cache.run(trace.n_requests)
     assert same(simulate_document(trace, document, ENGINE, costs), cache.result())
 
@@ -173,7 +173,7 @@ def test_the_write_budget_of_a_document_is_obeyed(
         write_burst_s=budget.burst_s,
     )
     cache.know(rules_of(written).packed)
-    cache.obey(cache.live, rules_of(written))
+    cache.obey(rules_of(written))
     cache.run(trace.n_requests)
     assert same(found, cache.result())
     stored = int(found.stored.sum())

@@ -10,7 +10,14 @@ from autotune.core.policy.document import ClassHazardDocument, Lease, LruDocumen
 from autotune.core.policy.economics import Costs, Prices, ReuseStep
 from autotune.core.policy.evidence import Expectation, Fingerprint, GainFrac
 from autotune.core.policy.explain import Explanation, RankParts, explain
-from autotune.core.policy.explain_learned import HorizonParts, KeyParts, LearnedParts, LearnedRank, ScorePart
+from autotune.core.policy.explain_learned import (
+    HorizonParts,
+    KeyOnTier,
+    KeyParts,
+    LearnedParts,
+    LearnedRank,
+    ScorePart,
+)
 from autotune.core.policy.optional import Hints, Streaming
 from autotune.core.policy.provenance import (
     Package,
@@ -38,6 +45,7 @@ __all__ = [
     "GainFrac",
     "Hints",
     "HorizonParts",
+    "KeyOnTier",
     "KeyParts",
     "LearnedParts",
     "LearnedRank",

@@ -74,7 +74,7 @@ class ClassHazardSection(Strict):
     )
     prices: RankPrices | None = Field(
         default=None,
-        description="Ranks at which blocks left when the rule was in force; 'explain' compares with them. Absent = "
+        description="Ranks or keys at which blocks left when the rule was in force; 'explain' compares with them. Absent = "
         "not measured.",
     )
     features: tuple[FeatureName, ...] = Field(
@@ -112,10 +112,9 @@ class ClassHazardSection(Strict):
                 got=f"{self.rerank_s:g} under form fixed_key",
                 remedy="leave it away",
             )
-        if is_fixed and self.prices is not None:
-            raise BrokenRuleError(
-                "class_hazard.prices are ranks of form hazard", got="form fixed_key", remedy="leave them away"
-            )
+        if self.prices is not None and self.prices.form is not self.form:
+            kind = "keys" if is_fixed else "ranks"
+            raise BrokenRuleError(f"class_hazard.prices are {kind} under form {self.form}", got="those of the other form")
         return self
 
     @model_validator(mode="after")

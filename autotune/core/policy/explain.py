@@ -179,8 +179,7 @@ def _beliefs(
         assumptions.append("reuse was not measured at this access count: taken as certain, so values are upper bounds")
     by_rank = learned is not None and learned.is_priced
     if learned is not None and not by_rank:
-        why = "the prices of ranks were not measured" if learned.key is None else "a key that is a moment has no price"
-        assumptions.append(f"{why}: decided by values and prices of bytes")
+        assumptions.append("the prices of ranks were not measured: decided by values and prices of bytes")
     if prices.device_s_per_byte is None and not by_rank:
         assumptions.append("the price of the device was not measured: taken as 0, so there is room for every block")
     if prices.host_s_per_byte is None and document.tiers.host is not None and not by_rank:

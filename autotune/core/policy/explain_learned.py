@@ -13,6 +13,7 @@ from autotune.core.decide.fixed import factor_shift_ns, odds_shift_ns, reuse_odd
 from autotune.core.errors import PolicyError
 from autotune.core.policy.class_hazard import ClassHazardSection
 from autotune.core.policy.document import ClassHazardDocument
+from autotune.core.policy.rank_prices import ROOM_S
 from autotune.core.policy.reuse_tables import to_score
 from autotune.core.reuse import (
     NO_FEATURE,
@@ -82,9 +83,44 @@ class LearnedRank:
     price_s_per_s: float | None = None
 
     @property
+    def is_priced(self) -> bool:
+        """Whether the price was measured."""
+        return self.price_s_per_s is not None
+
+    @property
     def pays(self) -> bool:
         """Whether the block is worth its room there; at a price that was not measured it is."""
         return self.saved_s_per_s >= (self.price_s_per_s or 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyOnTier:
+    """A key that does not change beside that of the next to leave a tier, in seconds from now.
+
+    Attributes:
+        tier: The tier.
+        key_s: The key; the smallest leaves first.
+        price_s: Key that a block of this size needs to stay; ``None`` = not measured.
+    """
+
+    tier: Tier
+    key_s: float
+    price_s: float | None = None
+
+    @property
+    def is_priced(self) -> bool:
+        """Whether the price was measured."""
+        return self.price_s is not None
+
+    @property
+    def has_room(self) -> bool:
+        """Whether there was room for every block."""
+        return self.price_s == ROOM_S
+
+    @property
+    def pays(self) -> bool:
+        """Whether the block stays there; at a price that was not measured it does."""
+        return self.price_s is None or self.has_room or self.key_s >= self.price_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +135,7 @@ class KeyParts:
         copy_shift_s: What that changes on the host as long as the device holds the block too; ``None`` = such copies
             leave first.
         key_s: The sum without that, the time to which the block counts as used.
+        tiers: One entry per tier that the rule governs.
     """
 
     scale_s: float
@@ -107,6 +144,7 @@ class KeyParts:
     value_shift_s: float
     copy_shift_s: float | None
     key_s: float
+    tiers: tuple[KeyOnTier, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,11 +176,16 @@ class LearnedParts:
     @property
     def is_priced(self) -> bool:
         """Whether the prices of the ranks were measured, so that they decide."""
-        return any(rank.price_s_per_s is not None for rank in self.ranks)
+        return any(rank.is_priced for rank in self.on_tiers)
 
-    def rank_on(self, tier: Tier) -> LearnedRank | None:
-        """The rank on a tier; ``None`` where the rule does not govern it."""
-        return next((rank for rank in self.ranks if rank.tier is tier), None)
+    @property
+    def on_tiers(self) -> tuple[LearnedRank | KeyOnTier, ...]:
+        """Where the block stands on each tier that the rule governs, by rank or by key."""
+        return self.ranks if self.key is None else self.key.tiers
+
+    def rank_on(self, tier: Tier) -> LearnedRank | KeyOnTier | None:
+        """The rank or key on a tier; ``None`` where the rule does not govern it."""
+        return next((rank for rank in self.on_tiers if rank.tier is tier), None)
 
 
 def feature_row(values: Mapping[str, float]) -> npt.NDArray[np.float64]:
@@ -184,15 +227,18 @@ def learned_parts(
     used = section.near.used_features | section.far.used_features
     share = size_tokens / document.fingerprint.trace_block_tokens
     is_fixed = section.form is RankForm.FIXED_KEY
+    rules = ((tier, document.tiers.of(tier)) for tier in (Tier.DEVICE, Tier.HOST))
+    prices = {
+        tier: None if section.prices is None else section.prices.of(tier)
+        for tier, rule in rules
+        if rule is not None and rule.policy == document.kind
+    }
     ranks = []
-    for tier in () if is_fixed else (Tier.DEVICE, Tier.HOST):
-        rule = document.tiers.of(tier)
-        if rule is not None and rule.policy == document.kind:
-            caught_s = 0.0 if tier is Tier.DEVICE else section.device_age_s
-            gain_per_s = float(gain_table(model, caught_s)[block_class, age_bin])
-            price = None if section.prices is None else section.prices.of(tier)
-            price = None if price is None else price * share
-            ranks.append(LearnedRank(tier, at_stake_s, gain_per_s, at_stake_s * gain_per_s, price))
+    for tier, price in () if is_fixed else prices.items():
+        gains = gain_table(model, 0.0 if tier is Tier.DEVICE else section.device_age_s)
+        gain_per_s = float(gains[block_class, age_bin])
+        price = None if price is None else price * share
+        ranks.append(LearnedRank(tier, at_stake_s, gain_per_s, at_stake_s * gain_per_s, price))
     return LearnedParts(
         near=_horizon_parts(model.near, row),
         far=_horizon_parts(model.far, row),
@@ -202,7 +248,7 @@ def learned_parts(
         reuse_probability=_reuse_from_now(model, block_class, age_s),
         ranks=tuple(ranks),
         unknown=tuple(name for name in FEATURES if name in used and row[FEATURES.index(name)] == UNKNOWN),
-        key=_key_parts(section, model, row, age_s, at_stake_s) if is_fixed else None,
+        key=_key_parts(section, model, row, age_s, at_stake_s, prices, share) if is_fixed else None,
     )
 
 
@@ -224,21 +270,33 @@ def decide_by_rank(learned: LearnedParts, host_value_s: float) -> Decision:
 
 
 def _key_parts(
-    section: ClassHazardSection, model: ReuseModel, row: npt.NDArray[np.float64], age_s: float, at_stake_s: float
+    section: ClassHazardSection,
+    model: ReuseModel,
+    row: npt.NDArray[np.float64],
+    age_s: float,
+    at_stake_s: float,
+    prices: Mapping[Tier, float | None],
+    share: float,
 ) -> KeyParts:
+    """The key, beside the prices of the governed tiers for a block of so many times the trace's size."""
     unit_ns = scale_ns(model.near.horizon_s)
     near, far = (int(score_rows(horizon, row[np.newaxis])[0]) for horizon in (model.near, model.far))
     recency_ns = -seconds_to_ns(age_s)
     odds_ns = odds_shift_ns(unit_ns, reuse_odds(near, far, max(float(row[USES]), 1.0)))
     value_ns = value_shift_ns(unit_ns, seconds_to_ns(at_stake_s))
-    factor = section.copy_factor
+    key_s, factor = (recency_ns + odds_ns + value_ns) / NS_PER_S, section.copy_factor
+    size_shift_s = factor_shift_ns(unit_ns, share) / NS_PER_S  # so many times the room is to save as many times as much
     return KeyParts(
         scale_s=unit_ns / NS_PER_S,
         recency_s=recency_ns / NS_PER_S,
         odds_shift_s=odds_ns / NS_PER_S,
         value_shift_s=value_ns / NS_PER_S,
         copy_shift_s=factor_shift_ns(unit_ns, factor) / NS_PER_S if factor > 0.0 else None,
-        key_s=(recency_ns + odds_ns + value_ns) / NS_PER_S,
+        key_s=key_s,
+        tiers=tuple(
+            KeyOnTier(tier, key_s, price if price in (None, ROOM_S) else price + size_shift_s)
+            for tier, price in prices.items()
+        ),
     )
 
 

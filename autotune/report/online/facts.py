@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from autotune.core.policy import PolicyDocument
-from autotune.core.types import StoreMode
+from autotune.core.types import Arm, StoreMode
 from autotune.core.units import MIB
-from autotune.online.guard import Arm
 from autotune.report.facts import Facts, KeyFigure
 from autotune.report.formats import duration, number, percent, seconds_decimals, with_percent
 from autotune.search.online_run import OnlineRun, why_lru

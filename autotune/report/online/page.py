@@ -8,7 +8,7 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from autotune.core.policy import PolicyDocument
-from autotune.online.guard import Arm
+from autotune.core.types import Arm
 from autotune.report.html import environment, packaged_text, save_page, security_policy
 from autotune.report.online.facts import (
     COLUMNS,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from autotune.online.guard import Arm
+from autotune.core.types import Arm
 from autotune.report.formats import TimeUnit, time_unit
 from autotune.report.online.facts import arm_name, lru_names
 from autotune.report.plots.plot import Plot, new_figure, plain

@@ -10,7 +10,19 @@ import numpy.typing as npt
 
 from autotune.core.decide import policy_codes as codes
 from autotune.core.state import GHOST, KIND, WHERE, TierState
-from autotune_policies.kernels import arc, lru, offers, ranked, s3fifo, sieve, two_hit, wtinylfu
+from autotune_policies.kernels import (
+    arc,
+    joint_lru,
+    lru,
+    offers,
+    ranked,
+    reranking,
+    s3fifo,
+    sieve,
+    two_hit,
+    writes,
+    wtinylfu,
+)
 from autotune_policies.kernels.decide import load_pays, prefill_s, transfer_s
 from autotune_policies.kernels.jit import as_int64, compiled, entry, inlined, step
 from autotune_policies.kernels.observe import observe, reclassify
@@ -26,6 +38,7 @@ __all__ = [
     "fill_value_terms",
     "inlined",
     "is_resident",
+    "line_up",
     "load_pays",
     "lose_copy",
     "observe",
@@ -37,6 +50,7 @@ __all__ = [
     "reorder_all",
     "shrink",
     "take_back_write",
+    "take_over",
     "transfer_s",
 ]
 
@@ -57,6 +71,8 @@ def admits_demoted(s: TierState, b: int) -> bool:
         return ranked.admits_demoted(s, b)
     if kind == codes.TWO_HIT:
         return two_hit.admits_demoted(s, b)
+    if kind == codes.JOINT_LRU:
+        return joint_lru.admits(s, b)
     return True
 
 
@@ -69,6 +85,8 @@ def demote(s: TierState, b: int) -> None:
             ranked.demote(s, b)
         else:
             ranked.insert(s, b)
+    elif kind == codes.JOINT_LRU:
+        joint_lru.demote(s, b)
     elif kind == codes.WTINYLFU:
         wtinylfu.demote(s, b)
     elif kind == codes.TWO_HIT:
@@ -89,6 +107,8 @@ def remove(s: TierState, b: int) -> None:
     kind = s.ints[KIND]
     if kind >= _FIRST_RANKED:
         ranked.remove(s, b)
+    elif kind == codes.JOINT_LRU:
+        joint_lru.remove(s, b)
     elif kind == codes.ARC:
         arc.remove(s, b)
     elif kind == codes.S3FIFO:
@@ -106,7 +126,7 @@ def remove(s: TierState, b: int) -> None:
 @compiled
 def advance(s: TierState) -> None:
     """Time goes on."""
-    ranked.advance(s)
+    reranking.advance(s)
 
 
 @compiled
@@ -114,18 +134,33 @@ def lose_copy(s: TierState, b: int) -> None:
     """The nearer tier gave up a block of which this one may hold a copy."""
     if s.ints[KIND] == codes.CLASS_HAZARD:
         ranked.lose_copy(s, b)
+    elif s.ints[KIND] == codes.JOINT_LRU:
+        joint_lru.lose_copy(s, b)
 
 
 @compiled
 def take_back_write(s: TierState) -> None:
     """A block left in the round that brought it, so it was never written."""
-    ranked.take_back_write(s)
+    if s.ints[KIND] == codes.CLASS_HAZARD:
+        writes.take_back(s)
 
 
 @entry
 def reorder_all(s: TierState) -> None:
     """Other rules are in force on a tier of the learned policy."""
-    ranked.reorder_all(s)
+    reranking.reorder_all(s)
+
+
+@entry
+def take_over(s: TierState, nearer: TierState) -> None:
+    """The learned rule is in force on a tier that was LRU; ``nearer`` is the tier above, or ``s`` itself."""
+    reranking.take_over(s, nearer)
+
+
+@entry
+def line_up(s: TierState, residents: npt.NDArray[np.int64], is_copy: npt.NDArray[np.uint8]) -> None:
+    """A tier under the learned rule is LRU from now on, with its residents in the order given, the oldest first."""
+    joint_lru.line_up(s, residents, is_copy)
 
 
 @compiled
@@ -138,6 +173,8 @@ def shrink(s: TierState, reserved: int) -> int:
     kind = s.ints[KIND]
     if kind >= _FIRST_RANKED:
         n = ranked.shrink(s, reserved)
+    elif kind == codes.JOINT_LRU:
+        n = joint_lru.shrink(s, reserved)
     elif kind == codes.ARC:
         n = arc.shrink(s, reserved)
     elif kind == codes.S3FIFO:
@@ -173,6 +210,8 @@ def refresh(
         ranked.refresh(s, ids, lo, last, stride, next_use_of, may_insert)
     elif kind == codes.LRU:
         lru.refresh(s, ids, lo, last, stride, may_insert)
+    elif kind == codes.JOINT_LRU:
+        joint_lru.refresh(s, ids, lo, last, stride, may_insert)
     elif kind == codes.ARC:
         arc.refresh(s, ids, lo, last, stride, may_insert)
     elif kind == codes.S3FIFO:

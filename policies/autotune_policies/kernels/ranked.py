@@ -28,7 +28,6 @@ from autotune.core.state import (
     KEY_SEQUENCE,
     KIND,
     LAST_NS,
-    N_BLOCKS,
     NEXT_USE,
     NOW_NS,
     PARENT,
@@ -41,7 +40,7 @@ from autotune.core.state import (
     WHERE,
     TierState,
 )
-from autotune_policies.kernels import hazard
+from autotune_policies.kernels import hazard, writes
 from autotune_policies.kernels.decide import (
     decayed_frequency,
     frequency_term_ns,
@@ -49,7 +48,7 @@ from autotune_policies.kernels.decide import (
     next_use_key,
     seconds_density_key,
 )
-from autotune_policies.kernels.heap import heapify, place, push, replace_root, settle_root, take_out, update
+from autotune_policies.kernels.heap import push, replace_root, settle_root, take_out, update
 from autotune_policies.kernels.jit import as_int64, compiled, step
 from autotune_policies.kernels.lists import list_numbers, oldest, push_newest, size, unlink
 
@@ -64,9 +63,9 @@ _INFLATION, _ELAPSED_NS, _TERM_NS = SCRATCH, SCRATCH + 1, SCRATCH + 2  # ints; t
 def leaf_only(s: TierState) -> bool:
     """Whether a block stays as long as a resident block continues it."""
     kind = s.ints[KIND]
-    if kind == codes.RANK or kind == codes.CLASS_HAZARD:
+    if kind == codes.RANK:
         return s.params[_WEIGHT_NS] > 0.0  # without weight it is LRU, which knows no leaves
-    return kind == codes.CLAIRVOYANT or kind == codes.CLAIRVOYANT_SECONDS
+    return kind == codes.CLASS_HAZARD or kind == codes.CLAIRVOYANT or kind == codes.CLAIRVOYANT_SECONDS
 
 
 @step
@@ -100,7 +99,8 @@ def _count(s: TierState, b: int) -> None:
 
 
 @step
-def _value_term(s: TierState, b: int) -> int:
+def value_term(s: TierState, b: int) -> int:
+    """What the seconds at stake contribute to the key of a block, by its depth."""
     return s.terms[min(as_int64(s.nodes[b, DEPTH]), s.terms.shape[0] - 1)]
 
 
@@ -115,7 +115,7 @@ def _rank_ns(s: TierState, frequency: float, term_ns: int) -> int:
 @step
 def _rekey(s: TierState, b: int) -> None:
     kind = s.ints[KIND]
-    term = _value_term(s, b)
+    term = value_term(s, b)
     if kind == codes.RANK or kind == codes.LRFU:
         key = _rank_ns(s, s.counts[b], term)
     elif kind == codes.CLASS_HAZARD:
@@ -158,7 +158,7 @@ def _reorder(s: TierState, b: int) -> None:
 @step
 def foresee(s: TierState, b: int) -> None:
     """Note as key of a missing block the rank that it would have if it came in now; only the rank rule needs that."""
-    s.keys[b, KEY] = _rank_ns(s, _counted(s, b), _value_term(s, b))
+    s.keys[b, KEY] = _rank_ns(s, _counted(s, b), value_term(s, b))
 
 
 @compiled
@@ -169,15 +169,15 @@ def _pays_for_write(s: TierState, b: int) -> bool:
     credit, which the next ones have to wait for.
     """
     if s.nodes[b, CHILDREN] > 0:
-        return hazard.has_credit(s)
-    factor = hazard.write_factor(s)
-    if factor <= 1.0 or not leaf_only(s) or s.ints[SIZE] < s.ints[CAPACITY]:
+        return writes.has_credit(s)
+    factor = writes.price(s)
+    if factor <= 1.0 or s.ints[SIZE] < s.ints[CAPACITY]:
         return factor < np.inf
     victim = next_victim(s)
     hazard.hold_alone(s, b)
     if victim < 0:
         return False
-    return hazard.outranks(s, hazard.key_of(s, b, _value_term(s, b)), s.keys[victim, KEY], factor)
+    return hazard.outranks(s, hazard.key_of(s, b, value_term(s, b)), s.keys[victim, KEY], factor)
 
 
 @step
@@ -217,7 +217,7 @@ def demote(s: TierState, b: int) -> None:
 @step
 def _settle_in(s: TierState, b: int) -> None:
     if s.ints[KIND] == codes.CLASS_HAZARD:
-        hazard.write(s)
+        writes.spend(s)
     if s.nodes[b, WHERE] == GHOST:
         unlink(s, _GHOSTS, b)
     s.nodes[b, WHERE] = _RESIDENT
@@ -267,7 +267,7 @@ def _new_leaf(s: TierState, b: int) -> int:
         return as_int64(-1)
     if s.ints[KIND] == codes.CLASS_HAZARD and leaf_only(s):
         # Its key may be that of an earlier tick, for only what is in the heap is ranked when a tick begins.
-        s.keys[parent, KEY] = hazard.key_of(s, parent, _value_term(s, parent))
+        s.keys[parent, KEY] = hazard.key_of(s, parent, value_term(s, parent))
     return parent
 
 
@@ -312,44 +312,9 @@ def lose_copy(s: TierState, b: int) -> None:
     if s.nodes[b, WHERE] != _RESIDENT:
         return
     hazard.hold_alone(s, b)
-    s.keys[b, KEY] = hazard.key_of(s, b, _value_term(s, b))
+    s.keys[b, KEY] = hazard.key_of(s, b, value_term(s, b))
     if s.nodes[b, SLOT] >= 0:
         update(s, b)
-
-
-@compiled
-def take_back_write(s: TierState) -> None:
-    """A block left in the round that brought it, so it was never written."""
-    if s.ints[KIND] == codes.CLASS_HAZARD:
-        hazard.take_back_write(s)
-
-
-@compiled
-def reorder_all(s: TierState) -> None:
-    """Other rules are in force: every resident gets its key by them, and the heap is made anew."""
-    n = as_int64(0)
-    for b in range(s.ints[N_BLOCKS]):
-        if s.nodes[b, WHERE] != _RESIDENT:
-            continue
-        s.nodes[b, SLOT] = -1
-        s.keys[b, KEY] = hazard.key_of(s, b, _value_term(s, b))
-        if evictable(s, b):
-            place(s, n, b)
-            n += 1
-    s.ints[HEAP_SIZE] = n
-    heapify(s)
-
-
-@compiled
-def advance(s: TierState) -> None:
-    """Time goes on: where another tick began, the learned rule ranks all blocks anew."""
-    if s.ints[KIND] != codes.CLASS_HAZARD or not hazard.begins_tick(s):
-        return
-    for slot in range(s.ints[HEAP_SIZE]):
-        b = s.heap[slot, HEAP_BLOCK]
-        s.keys[b, KEY] = hazard.key_of(s, b, _value_term(s, b))
-        place(s, slot, b)
-    heapify(s)
 
 
 @compiled

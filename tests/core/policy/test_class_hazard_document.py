@@ -18,7 +18,7 @@ from autotune.core.reuse import HorizonModel, ReuseModel, classify, gain_table, 
 from autotune.core.types import Admission, RankForm, Tier
 from autotune.core.yaml_rows import number
 from autotune.export import render
-from autotune.testing.documents import example_learned_document, example_priced_document
+from autotune.testing.documents import example_fixed_key_document, example_learned_document, example_priced_document
 from autotune.testing.reuse import feature_rows, reuse_models
 
 DOCUMENT = example_learned_document()
@@ -129,13 +129,24 @@ def test_a_fixed_key_needs_no_tick() -> None:
     )
 
 
-def test_a_fixed_key_has_no_prices() -> None:
-    """Prices are seconds saved, which such keys are not."""
-    tree = yaml.safe_load(render(example_priced_document()))
-    del tree["class_hazard"]["rerank_s"]
-    tree["class_hazard"]["form"] = "fixed_key"
-    with pytest.raises(PolicyError, match="prices are ranks of form hazard"):
-        parse(yaml.safe_dump(tree))
+def test_prices_of_a_fixed_key_are_keys() -> None:
+    """They are written and read back; neither form takes prices of the other, nor any both."""
+    document = example_fixed_key_document()
+    assert parse(render(document)) == document
+    ranks = {"device_s_per_block_s": 4e-4, "host_s_per_block_s": 2e-4, "moments": 64, "measured_on": "a test"}
+    tree = yaml.safe_load(render(document))
+    for prices, message in (
+        (ranks, "prices are keys under form fixed_key"),
+        (tree["class_hazard"]["prices"] | ranks, "prices are ranks or keys; got both"),
+        ({"device_key_s": -600.0, "moments": 1, "measured_on": ""}, "a price for each tier that the rule governs"),
+        ({"device_key_s": -1e10, "moments": 1, "measured_on": ""}, "device_key_s must be at least"),
+    ):
+        with pytest.raises(PolicyError, match=message):
+            parse(yaml.safe_dump(tree | {"class_hazard": tree["class_hazard"] | {"prices": prices}}))
+    by_rank = yaml.safe_load(render(example_priced_document()))
+    by_rank["class_hazard"]["prices"] = tree["class_hazard"]["prices"]
+    with pytest.raises(PolicyError, match="prices are ranks under form hazard"):
+        parse(yaml.safe_dump(by_rank))
 
 
 def test_older_readers_refuse_it_and_plain_kinds_stay_old() -> None:

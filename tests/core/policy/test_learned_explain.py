@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from autotune.core.errors import PolicyError
-from autotune.core.policy import ClassHazardDocument, Explanation, LearnedParts, RankPrices, explain
+from autotune.core.policy import ClassHazardDocument, Explanation, KeyParts, LearnedParts, RankPrices, explain
+from autotune.core.policy.rank_prices import ROOM_S
 from autotune.core.reuse import gain_table
 from autotune.core.types import Decision, RankForm, Tier
-from autotune.testing.documents import example_document, example_learned_document
+from autotune.testing.documents import example_document, example_fixed_key_document, example_learned_document
 
 DOCUMENT = example_learned_document()
 AFTER_A_TOOL = {"gap_s": 10.0, "stop_code": 2.0}
@@ -182,7 +183,7 @@ def test_a_fixed_key_is_explained_by_its_parts() -> None:
     assert key is not None
     assert learned.ranks == ()
     assert not learned.is_priced
-    assert "a key that is a moment has no price: decided by values and prices of bytes" in told.assumptions
+    assert "the prices of ranks were not measured: decided by values and prices of bytes" in told.assumptions
     scale_s = 3.0 * learned.near.horizon_s
     assert key.scale_s == pytest.approx(scale_s)
     assert key.recency_s == -20.0
@@ -194,3 +195,61 @@ def test_a_fixed_key_is_explained_by_its_parts() -> None:
     other = parts_of(explain(first, features=AFTER_A_TOOL, **block)).key
     assert other is not None
     assert other.copy_shift_s is None
+
+
+def keyed(device_s: float | None, host_s: float | None, **changes: Any) -> ClassHazardDocument:
+    """The example with keys that stay, and prices so many seconds after the key of :func:`explained_by`'s block."""
+    document = example_fixed_key_document()
+    key_s = key_of(explained_by(document)).key_s
+    on_device, on_host = (
+        None if after is None else ROOM_S if after == ROOM_S else key_s + after for after in (device_s, host_s)
+    )
+    prices = RankPrices(device_key_s=on_device, host_key_s=on_host, moments=64, measured_on="a test")
+    section = document.class_hazard.model_copy(update={"prices": prices})
+    return document.model_copy(update={"class_hazard": section, **changes})
+
+
+def key_of(told: Explanation) -> KeyParts:
+    """The key, which there must be."""
+    key = parts_of(told).key
+    assert key is not None
+    return key
+
+
+@pytest.mark.parametrize(
+    ("device_s", "host_s", "decision"),
+    [
+        (0.0, -5.0, Decision.KEEP),
+        (-1.0, 1.0, Decision.KEEP),
+        (1.0, 0.0, Decision.OFFLOAD),
+        (1.0, ROOM_S, Decision.OFFLOAD),
+        (1.0, 1.0, Decision.EVICT),
+    ],
+)
+def test_keys_decide_where_their_prices_were_measured(device_s: float, host_s: float, decision: Decision) -> None:
+    """A block stays where its key is at least that of the next to leave, whatever a byte costs."""
+    told = explained_by(keyed(device_s, host_s))
+    assert told.decision is decision
+    assert parts_of(told).is_priced and parts_of(told).ranks == ()
+    assert [there.pays for there in key_of(told).tiers] == [device_s <= 0.0, host_s <= 0.0]
+    assert not any("price" in assumption for assumption in told.assumptions)
+
+
+def test_a_larger_block_needs_a_later_key() -> None:
+    """Four times the tokens take four times the room, so four times as much must be at stake; room stays room."""
+    document = keyed(0.0, ROOM_S)
+    small, large = (key_of(explained_by(document, size)) for size in (512, 2048))
+    device, host = zip(small.tiers, large.tiers, strict=True)
+    later_s = (device[1].price_s or 0.0) - (device[0].price_s or 0.0)
+    assert later_s == pytest.approx(small.scale_s * np.log(4.0))
+    assert host[0].has_room and host[1].has_room
+
+
+def test_a_key_has_prices_on_governed_tiers_alone() -> None:
+    """Beside an LRU device the question is what comes after it."""
+    tiers = DOCUMENT.tiers
+    lru_device = tiers.model_copy(update={"device": tiers.device.model_copy(update={"policy": "lru"})})
+    for after_s, decision in ((0.0, Decision.OFFLOAD), (1.0, Decision.EVICT)):
+        told = explained_by(keyed(None, after_s, tiers=lru_device))
+        assert told.decision is decision
+        assert [there.tier for there in key_of(told).tiers] == [Tier.HOST]

@@ -11,8 +11,7 @@ import pytest
 
 from autotune.api import simulate
 from autotune.core.trace import Trace
-from autotune.core.types import Timing
-from autotune.online.guard import Arm
+from autotune.core.types import Arm, Timing
 from autotune.report.formats import time_unit
 from autotune.report.online.facts import headline, lru_names, rows
 from autotune.report.online.page import render_online_report

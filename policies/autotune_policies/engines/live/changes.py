@@ -23,7 +23,7 @@ _BATCH = 16
 
 
 class OrderChanges(ABC):
-    """Part of :class:`autotune_policies.engines.live.index.HostIndex`.
+    """Part of :class:`autotune_policies.engines.live.departures.Departures`.
 
     Within a tick, ranks under a learned rule do not change. From the middle of a tick on, those of the next one are
     prepared in slices. When that one begins, what is left is done at once if it is little; otherwise the ranks of the

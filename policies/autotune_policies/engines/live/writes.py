@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from autotune.core.learned import WriteBucket, outranks
 from autotune.core.policy import WriteBudget
-from autotune_policies.engines.live.resident import Entry, Key
+from autotune_policies.engines.live.resident import Key
 
 Candidates = Sequence[tuple[Key, int]]
 """Missing chunks in prefix order, with their depths."""
@@ -18,14 +18,14 @@ class Offered(NamedTuple):
     """A missing chunk that the budget is asked for.
 
     Attributes:
+        depth: Its place in its chain; where that does not grow, the chunks of another group of layers begin.
         continued: Whether the host holds what continues it, which is of no use without it.
-        rank: Its rank on arrival.
-        victim_rank: Rank of whoever would go for it; ``None`` if nobody would, or nothing is ranked.
+        rank: Its rank on arrival; 0 where nothing is ranked.
     """
 
+    depth: int
     continued: bool
     rank: int
-    victim_rank: int | None
 
 
 class HostWrites:
@@ -67,27 +67,45 @@ class HostWrites:
         if budget is not None:
             self._bucket = WriteBucket(budget.bytes_per_s, budget.burst_s, self._chunk_bytes, now_ns)
 
-    def count_paid(self, offers: Iterable[Offered], now_ns: int) -> int:
-        """How many of these chunks may be written, one after the other; the first that may not ends the count."""
+    def count_paid(
+        self, offers: Sequence[Offered], now_ns: int, n_free: int = 0, victim_rank: int | None = None
+    ) -> int:
+        """How many of these chunks may be written, from the first on; the first that may not ends the count.
+
+        As many as in the simulator, which is asked for the deepest one first: the deepest that something on the host
+        continues, or that is worth its price, is of no use without those before it, so that they are written on credit.
+
+        Args:
+            offers: Missing chunks in prefix order.
+            now_ns: Time.
+            n_free: How many of them need nobody's place.
+            victim_rank: Rank of whoever would go next; ``None`` if nobody would, or nothing is ranked.
+        """
+        if self._bucket is None:
+            return len(offers)
         n_paid = 0
-        self.refused = False
-        for offer in offers:
-            if not self._pays_for(offer, n_paid, now_ns):
-                self.refused = True
+        for chain in _chains(offers):
+            price = self._bucket.price(now_ns, n_paid)
+            n_wanted = self._reach(chain, price, None if n_paid < n_free else victim_rank)
+            n_written = _n_on_credit(self._bucket, n_wanted, now_ns, n_paid)
+            n_paid += n_written
+            if n_written < len(chain):
                 break
-            n_paid += 1
+        self.refused = n_paid < len(offers)
         return n_paid
 
-    def _pays_for(self, offer: Offered, n_ahead: int, now_ns: int) -> bool:
-        bucket = self._bucket
-        if bucket is None:
-            return True
-        if offer.continued:
-            return bucket.has_credit(now_ns, n_ahead)
-        price = bucket.price(now_ns, n_ahead)
-        if price <= 1.0 or offer.victim_rank is None:
+    def _reach(self, chain: Sequence[Offered], price: float, victim_rank: int | None) -> int:
+        """Chunks up to the deepest one that something continues or that is worth its price."""
+        for n in range(len(chain), 0, -1):
+            offer = chain[n - 1]
+            if offer.continued or self._is_worth(offer.rank, price, victim_rank):
+                return n
+        return 0
+
+    def _is_worth(self, rank: int, price: float, victim_rank: int | None) -> bool:
+        if price <= 1.0 or victim_rank is None:
             return price < math.inf
-        return outranks(offer.rank, offer.victim_rank, price, self._scale_ns)
+        return outranks(rank, victim_rank, price, self._scale_ns)
 
     def refuse(self, keys: Sequence[Key]) -> Sequence[Key]:
         """An offer that is refused as a whole, because the budget did not pay for what leads to it."""
@@ -100,19 +118,15 @@ class HostWrites:
             self._bucket.write(now_ns, n_chunks)
 
 
-def offers_of(
-    candidates: Candidates, orphans: Collection[Key], n_free: int = 0, contests: Sequence[tuple[int, Entry]] = ()
-) -> Iterator[Offered]:
-    """What the budget has to know of an offer.
+def _n_on_credit(bucket: WriteBucket, n_wanted: int, now_ns: int, n_ahead: int) -> int:
+    return next((n for n in range(n_wanted) if not bucket.has_credit(now_ns, n_ahead + n)), n_wanted)
 
-    Args:
-        candidates: What is offered.
-        orphans: Missing chunks that residents continue; whatever leads to one of them is of use, too.
-        n_free: How many need nobody's place.
-        contests: For those after them: rank on arrival, and the entry of whoever would go.
-    """
-    n_lead = max((i + 1 for i, (key, _) in enumerate(candidates) if key in orphans), default=0)
-    for i in range(len(candidates)):
-        has_victim = 0 <= i - n_free < len(contests)
-        rank, victim = contests[i - n_free] if has_victim else (0, None)
-        yield Offered(i < n_lead, rank, None if victim is None else victim[0])
+
+def _chains(offers: Sequence[Offered]) -> Iterator[Sequence[Offered]]:
+    """Offers of one group of layers after the other; nearly always there is one."""
+    start = 0
+    for i in range(1, len(offers)):
+        if offers[i].depth <= offers[i - 1].depth:
+            yield offers[start:i]
+            start = i
+    yield offers[start:]

@@ -27,7 +27,7 @@ RULES = HostRules(
     learned=LearnedRules.of(pack(example_reuse_model(), 12.0), 2.0),
 )
 ONE_PER_S = WriteBudget(bytes_per_s=1000.0, burst_s=20.0)
-PLAIN = Offered(continued=False, rank=0, victim_rank=None)
+PLAIN = Offered(depth=0, continued=False, rank=0)
 
 
 def key_of(chain: int, depth: int) -> bytes:
@@ -62,14 +62,15 @@ def bring(index: HostIndex, chain: int, depths: range, now_s: float) -> int:
     return n
 
 
-def test_an_offer_is_cut_where_the_budget_ends() -> None:
-    """What was saved up is written, from the first chunk on; the rest is refused."""
+def test_an_offer_is_cut_where_the_credit_ends() -> None:
+    """Whose last chunk is paid has the rest on credit, from the first chunk on; others wait until that is made up."""
     index = limited()
     assert bring(index, 0, range(5), 0.5) == 0
-    assert bring(index, 1, range(5), 3.0) == 3
+    assert bring(index, 1, range(7), 3.0) == 5
     assert index.writes is not None
     assert index.writes.refused
-    assert bring(index, 2, range(1), 4.0) == 1
+    assert bring(index, 2, range(1), 5.0) == 0
+    assert bring(index, 2, range(1), 6.0) == 1
     assert not index.writes.refused
 
 
@@ -94,6 +95,15 @@ def test_what_leads_to_a_resident_is_written_on_credit() -> None:
     assert bring(index, 1, range(2), 3.0) == 0
     assert bring(index, 0, range(2), 3.0) == 2
     assert bring(index, 1, range(2), 4.0) == 0  # what was written ahead has to be made up for
+
+
+def test_credit_is_for_what_leads_to_a_resident_in_its_own_group() -> None:
+    """Chunks of one group of layers are not written for the sake of what the host holds of another group."""
+    writes = HostWrites(CHUNK_BYTES)
+    writes.obey(ONE_PER_S, 0)
+    others, leading = [Offered(depth, False, 0) for depth in range(2)], [Offered(0, False, 0), Offered(1, True, 0)]
+    assert writes.count_paid(others + leading, 0) == 0
+    assert writes.count_paid(leading + others, 0) == 2
 
 
 def test_a_scarce_budget_is_spent_on_what_outranks_the_victim() -> None:
@@ -143,7 +153,7 @@ def test_the_budget_holds_at_any_time(offers: list[tuple[float, int, int]], bloc
     now_ns = written = 0
     for wait_s, n, n_continued in offers:
         now_ns += round(wait_s * NS_PER_S)
-        paid = writes.count_paid([Offered(i < n_continued, 5, 4) for i in range(n)], now_ns)
+        paid = writes.count_paid([Offered(i, i < n_continued, 5) for i in range(n)], now_ns, victim_rank=4)
         writes.wrote(paid, now_ns)
         written += paid
         allowed = now_ns / NS_PER_S * blocks_per_s
@@ -158,8 +168,8 @@ def test_under_fixed_keys_a_price_is_a_distance() -> None:
     writes.wrote(18, now_ns)  # of 20 saved up, all of which are the reserve
     victim = 10**6 * NS_PER_S
     price_ns = factor_shift_ns(scale_ns, 2.0 ** (8.0 * (1.0 - 2.0 / 20.0)))
-    near, far = (Offered(False, victim + price_ns + more, victim) for more in (-1, 0))
-    assert writes.count_paid([near], now_ns) == 0
-    assert writes.count_paid([far], now_ns) == 1
+    near, far = (Offered(0, False, victim + price_ns + more) for more in (-1, 0))
+    assert writes.count_paid([near], now_ns, victim_rank=victim) == 0
+    assert writes.count_paid([far], now_ns, victim_rank=victim) == 1
     writes.wrote(2, now_ns)
-    assert writes.count_paid([far], now_ns) == 0
+    assert writes.count_paid([far], now_ns, victim_rank=victim) == 0

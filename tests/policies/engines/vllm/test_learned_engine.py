@@ -186,11 +186,11 @@ def test_what_is_saved_up_is_not_written_behind_a_gap() -> None:
     for _ in range(8):
         harness.step()
         now_ns[0] += int(1.2e9)
-    assert sorted(resident.depth for resident in manager.index.residents.values()) == [0, 1]
+    assert sorted(resident.depth for resident in manager.index.residents.values()) == [0, 1, 2]
     counted = {reason: n for reason, n in manager.counters.refusals.items() if n}
-    assert counted == {"over_budget": 1, "prefix_refused": 6}
+    assert counted == {"over_budget": 1, "prefix_refused": 5}
     serve(harness, prompt((2, 1), 20))
-    assert len(manager.index.residents) == 7
+    assert len(manager.index.residents) == 8
     assert manager.counters.fallbacks == 0
 
 

@@ -23,7 +23,7 @@ import argparse
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +41,7 @@ from autotune.search.online.judging import Judged, judge
 from autotune.search.online.setting import LoopSetting
 from autotune.search.online.space import load_loop_space
 from autotune.search.online.study import LoopPlan, LoopTrial, best_loop, search_loop
-from autotune.search.presets import LoopKnobs, Preset
+from autotune.search.presets import Preset
 from autotune.search.problem import Problem
 from autotune.search.setting import Setting
 from autotune.search.space import load_space
@@ -226,7 +226,7 @@ def _preset(name: str, seen: Sequence[Traffic], loop: LoopSetting, options: argp
         half_life_turnovers=_middle_half_life([s.half_life_turnovers for s in settings]),
         cost_weight=round(float(np.median([s.cost_weight for s in settings])), 3),
         ghost_ratio=round(float(np.median([s.ghost_ratio for s in settings])), 1),
-        online=LoopKnobs(**asdict(loop)),
+        online=loop,
     )
 
 
@@ -252,13 +252,13 @@ def _middle_half_life(turnovers: Sequence[float]) -> float:
 def _rounded(setting: LoopSetting) -> LoopSetting:
     """The setting with as many digits as a reader wants to see."""
     values: dict[str, Any] = {
-        name: float(f"{value:.{_SIGNIFICANT}g}") for name, value in asdict(setting).items() if isinstance(value, float)
+        name: float(f"{value:.{_SIGNIFICANT}g}") for name, value in setting if isinstance(value, float)
     }
-    return replace(setting, **values)
+    return setting.model_copy(update=values)
 
 
 def _settings_text(setting: LoopSetting) -> str:
-    return ", ".join(f"{name} {value}" for name, value in asdict(setting).items())
+    return ", ".join(f"{name} {value}" for name, value in setting)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from pathlib import Path
 
 from autotune.api import cost_profile
@@ -108,7 +107,7 @@ def _searched_table(found: Mapping[str, Trials]) -> str:
 
 
 def _text(setting: JointSetting) -> str:
-    knobs = asdict(setting)
+    knobs = setting.stored()
     own = {**(knobs.pop("rank") or {}), **(knobs.pop("loop") or {})}
     values = {"rule": setting.rule, **own, **knobs}
     return ", ".join(

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any, Protocol, TypeVar
 
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
-from pydantic import Field, model_validator
+from pydantic import Field, create_model, model_validator
+from pydantic.fields import FieldInfo
 
-from autotune.core.types import Admission, RankForm, StoreMode
+from autotune.core.types import Admission
 from autotune.core.validation import BrokenRuleError, Strict
+from autotune.search.online.setting import LoopSetting
 
 Value = float | int | str | None
 
@@ -23,6 +27,7 @@ class Allowed:
         low: Smallest number.
         high: Largest number.
         above_low: Whether the number must be above ``low``.
+        below_high: Whether it must be below ``high``.
         whole: Whether it is a whole number.
         or_null: Whether null is a value too: as given.
     """
@@ -30,8 +35,21 @@ class Allowed:
     low: float
     high: float
     above_low: bool = False
+    below_high: bool = False
     whole: bool = False
     or_null: bool = False
+
+    @classmethod
+    def of(cls, field: FieldInfo) -> Allowed:
+        """What a field with a range at both ends may have."""
+        edges = {edge: value for each in field.metadata for edge, value in asdict(each).items()}
+        return cls(
+            low=edges["gt" if "gt" in edges else "ge"],
+            high=edges["lt" if "lt" in edges else "le"],
+            above_low="gt" in edges,
+            below_high="lt" in edges,
+            whole=field.annotation is int,
+        )
 
     def holds(self, value: Value) -> bool:
         """Whether a value is allowed."""
@@ -39,12 +57,20 @@ class Allowed:
             return self.or_null
         if isinstance(value, str) or (self.whole and not isinstance(value, int)):
             return False
-        return (self.low < value if self.above_low else self.low <= value) and value <= self.high
+        above = self.low < value if self.above_low else self.low <= value
+        return above and (value < self.high if self.below_high else value <= self.high)
 
     def __str__(self) -> str:
         number = "a whole number" if self.whole else "a number"
         edge = "above" if self.above_low else "from"
-        return f"{number} {edge} {self.low:g} up to {self.high:g}{' or null' if self.or_null else ''}"
+        to = "and below" if self.below_high else "up to"
+        return f"{number} {edge} {self.low:g} {to} {self.high:g}{' or null' if self.or_null else ''}"
+
+
+def _words_of(field: FieldInfo) -> tuple[str, ...] | None:
+    """The words that a field chooses between; ``None`` = it is a number."""
+    kind = field.annotation
+    return tuple(kind) if isinstance(kind, type) and issubclass(kind, StrEnum) else None
 
 
 ALLOWED = {
@@ -57,24 +83,9 @@ ALLOWED = {
     "resident_frac": Allowed(0.0, 1.0, above_low=True, or_null=True),
     "prefetch_depth": Allowed(0, 1024, whole=True, or_null=True),
     "chunk_blocks": Allowed(1, 1024, whole=True),
-    "trees": Allowed(1, 1000, whole=True),
-    "learning_rate": Allowed(0.0, 1.0, above_low=True),
-    "min_samples_leaf": Allowed(1, 100_000, whole=True),
-    "l2": Allowed(0.0, 1e6),
-    "near_quantile": Allowed(0.0, 1.0, above_low=True),
-    "far_quantile": Allowed(0.0, 1.0, above_low=True),
-    "pseudo_events": Allowed(0.0, 1e6),
-    "device_age_frac": Allowed(0.0, 100.0),
-    "ticks_per_horizon": Allowed(0.0, 10_000.0, above_low=True),
-    "copy_factor": Allowed(0.0, 1.0),
-    "refit_growth": Allowed(1.0, 100.0, above_low=True),
-    "first_fit_requests": Allowed(1, 10_000_000, whole=True),
-}
-WORDS: dict[str, tuple[str, ...]] = {
-    "admission": tuple(Admission),
-    "store_mode": tuple(StoreMode),
-    "rule": ("rank", "learned"),
-    "form": tuple(RankForm),
+} | {name: Allowed.of(field) for name, field in LoopSetting.model_fields.items() if _words_of(field) is None}
+WORDS: dict[str, tuple[str, ...]] = {"admission": tuple(Admission), "rule": ("rank", "learned")} | {
+    name: words for name, field in LoopSetting.model_fields.items() if (words := _words_of(field)) is not None
 }
 
 
@@ -221,3 +232,23 @@ class Knobs(Strict):
 
 def _plain(value: object) -> Value:
     return str(value) if isinstance(value, str) else value  # type: ignore[return-value]  # enums become words
+
+
+_Space = TypeVar("_Space", bound=Knobs)
+
+
+def with_knobs_of(setting: type[Strict]) -> Callable[[type[_Space]], type[_Space]]:
+    """Gives a space a knob for each field of a setting, after its own; a field with a default may be left out."""
+
+    def with_knobs(space: type[_Space]) -> type[_Space]:
+        knobs: dict[str, Any] = {
+            name: (Knob, ... if field.is_required() else Knob(value=field.default))
+            for name, field in setting.model_fields.items()
+            if name not in space.model_fields
+        }
+        made: type[_Space] = create_model(
+            space.__name__, __base__=space, __module__=space.__module__, __doc__=space.__doc__, **knobs
+        )
+        return made
+
+    return with_knobs

@@ -20,7 +20,6 @@ from autotune.core.state import (
     KEY_SEQUENCE,
     KIND,
     N_VICTIMS,
-    NEXT_USE,
     NOW_NS,
     PINS,
     REQUEST,
@@ -44,14 +43,12 @@ _compiled = _kernels.compiled
 _inlined = _kernels.inlined
 _as_int64 = _kernels.as_int64
 _refresh = _kernels.refresh
-_admits_demoted = _kernels.admits_demoted
-_demote = _kernels.demote
 _remove = _kernels.remove
 _shrink = _kernels.shrink
 is_resident = _kernels.is_resident
 _load_pays = _kernels.load_pays
 _advance = _kernels.advance
-_lose_copy = _kernels.lose_copy
+_receive = _kernels.receive
 _take_back_write = _kernels.take_back_write
 
 EAGER, LAZY, EXCLUSIVE = range(3)
@@ -171,20 +168,6 @@ def set_context(tier: TierState, now_ns: int, r: int) -> None:
     _advance(tier)
 
 
-@_compiled
-def _hand_down(
-    below: TierState, b: int, r: int, next_use_of: npt.NDArray[np.int64], out: npt.NDArray[np.int32], column: int
-) -> None:
-    """A victim of the nearer tier goes to the tier below, if that one has room for its kind and lacks it."""
-    if below.ints[CAPACITY] == 0 or is_resident(below, b) or not _admits_demoted(below, b):
-        return
-    below.ints[SEQUENCE] += 1
-    if next_use_of.shape[0] > 0:
-        below.ints[NEXT_USE] = next_use_of[b]
-    _demote(below, b)
-    out[r, column] += 1
-
-
 @_inlined
 def shrink_host(
     host: TierState,
@@ -203,14 +186,18 @@ def shrink_host(
     n = N_VICTIMS
     while n == N_VICTIMS:
         n = _shrink(host, _as_int64(0))
+        n_left = _as_int64(0)
         for i in range(n):
             b = host.victims[i]
             if marginal and host.keys[b, INSERTED_BY] == r and host.keys[b, KEY_SEQUENCE] > since:
-                out[r, STORED] -= 1
                 _take_back_write(host)
-                continue
-            out[r, EVICTED_HOST] += 1
-            _hand_down(disk, b, r, next_use_of, out, _as_int64(STORED_DISK))
+            else:
+                host.victims[n_left] = b
+                n_left += 1
+        out[r, STORED] -= n - n_left
+        out[r, EVICTED_HOST] += n_left
+        if disk.ints[CAPACITY] > 0:
+            out[r, STORED_DISK] += _receive(disk, host.victims, n_left, next_use_of, np.bool_(True))
     n = N_VICTIMS
     while n == N_VICTIMS:
         n = _shrink(disk, _as_int64(0))
@@ -231,10 +218,8 @@ def shrink_device(
     while n == N_VICTIMS:
         n = _shrink(device, reserved)
         out[r, EVICTED_DEVICE] += n
-        for i in range(n):
-            if rules.store_mode != EAGER:
-                _hand_down(host, device.victims[i], r, next_use_of, out, _as_int64(STORED))
-            _lose_copy(host, device.victims[i])
+        if host.ints[CAPACITY] > 0:
+            out[r, STORED] += _receive(host, device.victims, n, next_use_of, rules.store_mode != EAGER)
 
 
 @_inlined

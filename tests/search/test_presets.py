@@ -41,7 +41,7 @@ def test_there_is_a_preset_for_every_kind_of_traffic() -> None:
 @pytest.mark.parametrize("name", preset_names())
 def test_a_search_of_the_loop_can_start_from_a_preset(name: str) -> None:
     """The loop's setting lies in the space, so that the trial that stands for it is itself."""
-    space, setting = load_loop_space(), load_preset(name).online.setting()
+    space, setting = load_loop_space(), load_preset(name).online
     assert space.draw(FixedTrial(space.parameters_of(setting))) == setting
 
 
@@ -51,7 +51,7 @@ def test_a_preset_is_a_section_of_the_settings() -> None:
     base = Settings().online.model_copy(update={"publish_delay_s": 7.0})
     section = knobs.section(base)
     assert section.store_mode is knobs.store_mode
-    assert online_settings(section) == knobs.setting().online(OnlineSettings(publish_delay_s=7.0))
+    assert online_settings(section) == knobs.online(OnlineSettings(publish_delay_s=7.0))
     assert type(section).model_validate(section.model_dump()) == section
     assert knobs.model_copy(update={"store_mode": StoreMode.EAGER}).section().store_mode is StoreMode.EAGER
 

@@ -76,7 +76,7 @@ class JointSetting:
 
     def stored(self) -> dict[str, Any]:
         """The setting as JSON has it."""
-        return asdict(self)
+        return asdict(self) | {"loop": None if self.loop is None else self.loop.model_dump(mode="json")}
 
     @classmethod
     def restored(cls, values: dict[str, Any]) -> JointSetting:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,18 +13,19 @@ from autotune.core.strict_yaml import parse_mapping, read_text
 from autotune.core.types import Admission, StoreMode
 from autotune.core.validation import BrokenRuleError, validate
 from autotune.online.settings import OnlineSettings
-from autotune.search.knob import Knob, Knobs, Suggests, Value
+from autotune.search.knob import Knob, Knobs, Suggests, Value, with_knobs_of
 from autotune.search.online.joint_setting import JointSetting, Rule
 from autotune.search.online.setting import LoopSetting
 from autotune.search.setting import Setting
 
 _SHARED = ("rule", "store_mode", "min_load_tokens", "resident_frac")
 _OF_RANK = ("lambda_recency", "tau_turnovers", "half_life_turnovers", "cost_weight", "ghost_ratio", "admission")
-_OF_LOOP = tuple(field.name for field in fields(LoopSetting) if field.name != "store_mode")
+_OF_LOOP = tuple(name for name in LoopSetting.model_fields if name not in _SHARED)
 
 
+@with_knobs_of(LoopSetting)
 class JointSpace(Knobs):
-    """All knobs; those of a rule are drawn only where the trial has that rule."""
+    """All knobs, those of the loop after the others; those of a rule are drawn only where the trial has that rule."""
 
     grouped: ClassVar[bool] = True
 
@@ -39,19 +39,6 @@ class JointSpace(Knobs):
     cost_weight: Knob
     ghost_ratio: Knob
     admission: Knob
-    trees: Knob
-    learning_rate: Knob
-    min_samples_leaf: Knob
-    l2: Knob
-    near_quantile: Knob
-    far_quantile: Knob
-    pseudo_events: Knob
-    device_age_frac: Knob
-    ticks_per_horizon: Knob
-    copy_factor: Knob
-    refit_growth: Knob
-    first_fit_requests: Knob
-    form: Knob = Knob(value="hazard")
 
     @model_validator(mode="after")
     def _keeps_the_split(self) -> JointSpace:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, ClassVar
@@ -11,29 +10,15 @@ from autotune.core.errors import SearchError
 from autotune.core.strict_yaml import parse_mapping, read_text
 from autotune.core.validation import validate
 from autotune.online.settings import OnlineSettings
-from autotune.search.knob import Knob, Knobs, Suggests
+from autotune.search.knob import Knobs, Suggests, with_knobs_of
 from autotune.search.online.setting import LoopSetting
 
 
+@with_knobs_of(LoopSetting)
 class LoopSpace(Knobs):
-    """All knobs; see :class:`~autotune.search.online.setting.LoopSetting` for what they mean."""
+    """One knob for each field of :class:`~autotune.search.online.setting.LoopSetting`, and named like it."""
 
     grouped: ClassVar[bool] = False
-
-    trees: Knob
-    learning_rate: Knob
-    min_samples_leaf: Knob
-    l2: Knob
-    near_quantile: Knob
-    far_quantile: Knob
-    pseudo_events: Knob
-    device_age_frac: Knob
-    ticks_per_horizon: Knob
-    copy_factor: Knob
-    store_mode: Knob
-    refit_growth: Knob
-    first_fit_requests: Knob
-    form: Knob = Knob(value="hazard")
 
     def draw(self, trial: Suggests) -> LoopSetting:
         """The setting that a trial stands for."""
@@ -45,7 +30,7 @@ class LoopSpace(Knobs):
 
     def stored(self, setting: LoopSetting) -> dict[str, Any]:
         """The setting as JSON has it."""
-        return asdict(setting) | {"store_mode": str(setting.store_mode), "form": str(setting.form)}
+        return setting.model_dump(mode="json")
 
     def restored(self, values: dict[str, Any]) -> LoopSetting:
         """The setting that was stored."""

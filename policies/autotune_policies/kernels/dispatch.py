@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.core.decide import policy_codes as codes
-from autotune.core.state import GHOST, KIND, WHERE, TierState
+from autotune.core.state import GHOST, KIND, NEXT_USE, SEQUENCE, SIZE, WHERE, TierState
 from autotune_policies.kernels import (
     arc,
     joint_lru,
@@ -29,21 +29,19 @@ from autotune_policies.kernels.observe import observe, reclassify
 from autotune_policies.kernels.terms import fill_value_terms
 
 __all__ = [
-    "admits_demoted",
     "advance",
     "as_int64",
     "compiled",
-    "demote",
     "entry",
     "fill_value_terms",
     "inlined",
     "is_resident",
     "line_up",
     "load_pays",
-    "lose_copy",
     "observe",
     "offers",
     "prefill_s",
+    "receive",
     "reclassify",
     "refresh",
     "remove",
@@ -64,20 +62,18 @@ def is_resident(s: TierState, b: int) -> bool:
 
 
 @compiled
-def admits_demoted(s: TierState, b: int) -> bool:
+def _admits_demoted(s: TierState, b: int) -> bool:
     """Whether a missing block that a nearer tier evicts may come in."""
     kind = s.ints[KIND]
     if kind >= codes.RANK:
         return ranked.admits_demoted(s, b)
     if kind == codes.TWO_HIT:
         return two_hit.admits_demoted(s, b)
-    if kind == codes.JOINT_LRU:
-        return joint_lru.admits(s, b)
     return True
 
 
 @compiled
-def demote(s: TierState, b: int) -> None:
+def _demote(s: TierState, b: int) -> None:
     """A missing block became resident because a nearer tier evicted it."""
     kind = s.ints[KIND]
     if kind >= _FIRST_RANKED:
@@ -85,8 +81,6 @@ def demote(s: TierState, b: int) -> None:
             ranked.demote(s, b)
         else:
             ranked.insert(s, b)
-    elif kind == codes.JOINT_LRU:
-        joint_lru.demote(s, b)
     elif kind == codes.WTINYLFU:
         wtinylfu.demote(s, b)
     elif kind == codes.TWO_HIT:
@@ -130,12 +124,29 @@ def advance(s: TierState) -> None:
 
 
 @compiled
-def lose_copy(s: TierState, b: int) -> None:
-    """The nearer tier gave up a block of which this one may hold a copy."""
-    if s.ints[KIND] == codes.CLASS_HAZARD:
-        ranked.lose_copy(s, b)
-    elif s.ints[KIND] == codes.JOINT_LRU:
-        joint_lru.lose_copy(s, b)
+def receive(
+    s: TierState, victims: npt.NDArray[np.int64], n: int, next_use_of: npt.NDArray[np.int64], stores: bool
+) -> int:
+    """The nearer tier gave up the first ``n`` of ``victims``; what is missing here comes down if it ``stores``.
+
+    Returns:
+        How many blocks came down.
+    """
+    kind = s.ints[KIND]
+    if kind == codes.JOINT_LRU:
+        return joint_lru.receive(s, victims, n, stores)
+    if kind == codes.CLASS_HAZARD:
+        return ranked.receive(s, victims, n, stores)
+    n_before = s.ints[SIZE]
+    for i in range(n if stores else as_int64(0)):
+        b = victims[i]
+        if is_resident(s, b) or not _admits_demoted(s, b):
+            continue
+        s.ints[SEQUENCE] += 1
+        if next_use_of.shape[0] > 0:
+            s.ints[NEXT_USE] = next_use_of[b]
+        _demote(s, b)
+    return s.ints[SIZE] - n_before
 
 
 @compiled

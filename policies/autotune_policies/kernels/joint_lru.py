@@ -48,8 +48,8 @@ def _count_child(s: TierState, b: int, n: int) -> None:
         s.nodes[parent, CHILDREN] += n
 
 
-@compiled
-def admits(s: TierState, b: int) -> bool:
+@step
+def _admits(s: TierState, b: int) -> bool:
     """Whether the write budget, if there is one, allows a missing block; on credit if a resident continues it."""
     if s.nodes[b, CHILDREN] > 0:
         return writes.has_credit(s)
@@ -65,17 +65,21 @@ def _insert(s: TierState, b: int, is_copy: bool) -> None:
 
 
 @compiled
-def demote(s: TierState, b: int) -> None:
-    """A missing block came down from the device."""
-    _insert(s, b, False)
+def receive(s: TierState, victims: npt.NDArray[np.int64], n: int, stores: bool) -> int:
+    """The device gave up blocks: the first ``n`` of ``victims``; what is missing comes down if it ``stores``.
 
-
-@compiled
-def lose_copy(s: TierState, b: int) -> None:
-    """The device gave up a block of which this tier may hold a copy."""
-    if s.nodes[b, WHERE] == _IS_COPY:
-        unlink(s, _COPIES, b)
-        _become(s, b, False)
+    Returns:
+        How many came down.
+    """
+    n_before = s.ints[SIZE]
+    for i in range(n):
+        b = victims[i]
+        if s.nodes[b, WHERE] == _IS_COPY:
+            unlink(s, _COPIES, b)
+            _become(s, b, False)
+        elif stores and s.nodes[b, WHERE] == ABSENT and _admits(s, b):
+            _insert(s, b, False)
+    return s.ints[SIZE] - n_before
 
 
 @compiled
@@ -95,7 +99,7 @@ def refresh(s: TierState, ids: npt.NDArray[np.int32], lo: int, last: int, stride
         b = as_int64(ids[i])
         where = s.nodes[b, WHERE]
         if where == ABSENT:
-            if may_insert and admits(s, b):
+            if may_insert and _admits(s, b):
                 _insert(s, b, True)
         elif not apart:
             make_newest(s, _ALONE, b)

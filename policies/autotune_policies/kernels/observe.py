@@ -92,11 +92,18 @@ def observe(
 
 @entry
 def reclassify(h: History, m: ModelArrays) -> None:
-    """Another model is in force: the rows whose features are remembered, and their blocks, get their new classes."""
-    n_rows, window = h.ints[H_ROWS], h.features.shape[0]
-    for row in range(max(as_int64(0), n_rows - window), n_rows):
-        _classify(h, m, row, h.features[row % window])
+    """Another model is in force: blocks get their new classes, but for those whose features are remembered no more.
+
+    The blocks of a row mostly lie side by side, so each row is classified about once.
+    """
+    oldest = h.ints[H_ROWS] - h.features.shape[0]
+    last = as_int64(NO_ROW)
     for b in range(h.row_of.shape[0]):
-        if h.row_of[b] != NO_ROW:
-            h.shared[b, CLASS] = h.rows[h.row_of[b], W_CLASS]
-            h.shared[b, ODDS] = h.rows[h.row_of[b], W_ODDS]
+        row = as_int64(h.row_of[b])
+        if row == NO_ROW or row < oldest:
+            continue
+        if row != last:
+            _classify(h, m, row, h.features[row % h.features.shape[0]])
+            last = row
+        h.shared[b, CLASS] = h.rows[row, W_CLASS]
+        h.shared[b, ODDS] = h.rows[row, W_ODDS]

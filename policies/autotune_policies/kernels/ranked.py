@@ -191,8 +191,6 @@ def admits(s: TierState, b: int) -> bool:
 @step
 def admits_demoted(s: TierState, b: int) -> bool:
     """Under two-hit admission, a block that comes down must have been used twice, for coming down is no use."""
-    if s.ints[KIND] == codes.CLASS_HAZARD:
-        return _pays_for_write(s, b)
     return s.params[_ADMISSION] != 2.0 or (s.nodes[b, WHERE] == GHOST and s.counts[b] > 1.0)
 
 
@@ -206,9 +204,7 @@ def insert(s: TierState, b: int) -> None:
 @compiled
 def demote(s: TierState, b: int) -> None:
     """A block came down from a nearer tier: no use of it, so its frequency stays what it was."""
-    if s.ints[KIND] == codes.CLASS_HAZARD:
-        hazard.hold_alone(s, b)
-    elif s.nodes[b, WHERE] == ABSENT:
+    if s.nodes[b, WHERE] == ABSENT:
         s.counts[b] = 1.0
         s.keys[b, LAST_NS] = s.ints[NOW_NS]
     _settle_in(s, b)
@@ -306,15 +302,31 @@ def remove_root(s: TierState, b: int) -> None:
     _become_ghost(s, b)
 
 
-@compiled
-def lose_copy(s: TierState, b: int) -> None:
-    """The nearer tier gave up a block of which this tier of the learned rule may hold a copy."""
-    if s.nodes[b, WHERE] != _RESIDENT:
-        return
+@step
+def _lose_copy(s: TierState, b: int) -> None:
     hazard.hold_alone(s, b)
     s.keys[b, KEY] = hazard.key_of(s, b, value_term(s, b))
     if s.nodes[b, SLOT] >= 0:
         update(s, b)
+
+
+@compiled
+def receive(s: TierState, victims: npt.NDArray[np.int64], n: int, stores: bool) -> int:
+    """To a tier of the learned rule: the device gave up the first ``n`` of ``victims``; see the joint LRU's.
+
+    Returns:
+        How many came down.
+    """
+    n_before = s.ints[SIZE]
+    for i in range(n):
+        b = victims[i]
+        if s.nodes[b, WHERE] == _RESIDENT:
+            _lose_copy(s, b)
+        elif stores and _pays_for_write(s, b):
+            s.ints[SEQUENCE] += 1
+            hazard.hold_alone(s, b)
+            _settle_in(s, b)
+    return s.ints[SIZE] - n_before
 
 
 @compiled

@@ -39,6 +39,4 @@ def base() -> OnlineSettings:
 @pytest.fixture(scope="session")
 def quick(base: OnlineSettings) -> LoopSetting:
     """A setting that learns early and with few trees."""
-    values = {"trees": 15, "first_fit_requests": 60, "refit_growth": 2.0}
-    default = LoopSetting.of(base)
-    return LoopSetting(**{name: values.get(name, getattr(default, name)) for name in LoopSetting.__slots__})
+    return LoopSetting.of(base).model_copy(update={"trees": 15, "first_fit_requests": 60, "refit_growth": 2.0})

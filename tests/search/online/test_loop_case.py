@@ -70,7 +70,7 @@ def test_what_clients_told_counts(cases: list[Case], quick: LoopSetting, base: O
 
 def test_the_store_mode_is_the_settings(cases: list[Case], quick: LoopSetting, base: OnlineSettings) -> None:
     """Another store mode is another outcome."""
-    modes = [cases[0].evaluate(replace(quick, store_mode=mode), base) for mode in StoreMode]
+    modes = [cases[0].evaluate(quick.model_copy(update={"store_mode": mode}), base) for mode in StoreMode]
     assert len({outcome.stored_bytes for outcome in modes}) == len(modes)
 
 
@@ -97,7 +97,7 @@ def test_cheap_cases_come_first(cases: list[Case], storm: Trace, engines: Engine
 def test_judging_averages_over_cases_and_seeds(cases: list[Case], quick: LoopSetting, base: OnlineSettings) -> None:
     """A judged setting has the means of its outcomes, and the spread over the seeds of the loop."""
     seeds = (1, 2)
-    judged, twin = judge({"quick": quick, "twin": replace(quick)}, cases, base, seeds)
+    judged, twin = judge({"quick": quick, "twin": quick.model_copy()}, cases, base, seeds)
     outcomes = [[case.evaluate(quick, replace(base, seed=seed)) for case in cases] for seed in seeds]
     closed = [[outcome.closed_frac for outcome in row] for row in outcomes]
     assert (judged.name, twin) == ("quick", replace(judged, name="twin"))

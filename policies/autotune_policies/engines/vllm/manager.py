@@ -2,7 +2,8 @@
 
 One mixin holds all of it; two classes put it in front of vLLM's own managers. Everything that vLLM's managers do is
 left to them: counting references, allocating chunks, events. Where they ask their cache policy, they reach
-:class:`RankCachePolicy`; what is decided before that (admission) and beside it (reload, series) is here.
+:class:`RankCachePolicy`; what is decided before that (admission) is asked of :class:`Offers`, and what goes on beside
+it (reload, series) is here.
 
 Whatever our code raises, the request is served: the first fault ends our part for good, is counted and logged once.
 """
@@ -19,7 +20,7 @@ from vllm.v1.kv_offload.cpu.policies.base import CachePolicy
 
 from autotune.core.clock import monotonic_ns
 from autotune.core.learned import RunHistory
-from autotune.core.types import Admission, Tier
+from autotune.core.types import Tier
 from autotune.core.units import NS_PER_S
 from autotune_policies.engines.live.changes import SLICE_NS
 from autotune_policies.engines.live.index import HostIndex
@@ -32,7 +33,8 @@ from autotune_policies.engines.vllm.device import DeviceRules
 from autotune_policies.engines.vllm.facts import PoolFacts
 from autotune_policies.engines.vllm.groups import ChunkGroups
 from autotune_policies.engines.vllm.hooks import ConnectorHooks
-from autotune_policies.engines.vllm.metrics import HostLookup, PolicyCounters, RefusalReason
+from autotune_policies.engines.vllm.metrics import HostLookup, PolicyCounters
+from autotune_policies.engines.vllm.offers import Offers
 from autotune_policies.engines.vllm.past import EnginePast
 from autotune_policies.engines.vllm.policy import RankCachePolicy
 from autotune_policies.engines.vllm.seams import Feature
@@ -84,6 +86,7 @@ class PolicyManager(ConnectorHooks):
         self._source = PolicySource(settings.policy_file, _engine_facts(facts))
         self._witness = Witness(settings, facts, self.counters, now_ns)
         self._free_chunks = compat.free_chunks(self)
+        self._offers = Offers(self._ordered, self._writes, self.groups, self.counters, self._witness, self._free_chunks)
         if self._witness.records:
             self._past.keep(index)
         self._hears_of_ends = hasattr(CachePolicy, "on_request_finished")  # from vLLM 0.31 on
@@ -186,7 +189,7 @@ class PolicyManager(ConnectorHooks):
         refused: Sequence[bytes] = ()
         try:
             index.at(began_ns)
-            refused = self._refused(index, keys, req_context, trail, began_ns)
+            refused = self._offers.refused(index, keys, req_context, trail, began_ns)
         except Exception as fault:
             self._ordered.fall_back("prepare_store", fault)
         out = set(refused)
@@ -196,130 +199,27 @@ class PolicyManager(ConnectorHooks):
         output = super().prepare_store(admitted, req_context)  # type: ignore[misc]
         if self._ordered.index is not None:
             try:
-                self._note_store(index, output, admitted, refused, trail, began_ns)
+                self._offers.settle(index, output, refused, trail, began_ns)
+                if output is not None and not self._hears_of_ends:
+                    trail.brought.update(output.keys_to_store)
             except Exception as fault:
                 self._ordered.fall_back("prepare_store", fault)
         self.counters.observe_decision((self._now_ns() - began_ns) / NS_PER_S)
         return output
-
-    def _refused(
-        self, index: HostIndex, keys: Sequence[bytes], req_context: Any, trail: RequestTrail, now_ns: int
-    ) -> Sequence[bytes]:
-        """What of an offer the policy refuses; parents and depths of the rest are told to the cache policy.
-
-        An offer may be repeated. What the request was refused before stays refused, for its own asking proves nothing.
-        Nor is what a write budget saved up since for chunks behind that gap, which could never be loaded.
-        """
-        residents = index.residents
-        missing = [key for key in keys if key not in residents]
-        lineage = self._lineage(keys, req_context, trail)
-        if not missing:
-            return ()
-        self._note_known(index, keys, missing, trail)
-        self._ordered.lineage, self._ordered.is_use = lineage, not trail.is_idle
-        index.protected_parent = lineage[missing[0]][0] if index.rules.leaf_only else None
-        if index.rules.admission is Admission.ALL and not self._writes.are_limited:
-            return ()
-        if self._writes.are_limited and self._follows_refused(index, missing[0], trail):
-            return self._writes.refuse(missing)
-        n_open = next((i for i, key in enumerate(missing) if key in trail.refused), len(missing))
-        candidates = [(key, lineage[key][1]) for key in missing[:n_open]]
-        return missing[index.admit(candidates, self._free_chunks(), set(keys), now_ns, not trail.is_idle) :]
-
-    def _follows_refused(self, index: HostIndex, key: bytes, trail: RequestTrail) -> bool:
-        """Whether the chunk before this one was refused to the same request and has not come in since."""
-        parent, _ = self._ordered.lineage.get(key, (None, 0))
-        return parent in trail.refused and parent not in index.residents
 
     def _not_arriving(self, keys: Sequence[bytes]) -> list[bytes]:
         """What of an offer counts as used, as from vLLM 0.31 on: all but what another request is storing just now."""
         get = self._ordered.get
         return [key for key in keys if (chunk := get(key)) is None or chunk.is_ready]
 
-    def _note_known(
-        self, index: HostIndex, keys: Sequence[bytes], missing: Sequence[bytes], trail: RequestTrail
-    ) -> None:
-        """What is known of the offered runs before anything is decided, and how many chunks the host lacked."""
-        if self._witness.records:
-            if None not in trail.known:
-                trail.known[None] = self._witness.features(index, missing[0])
-            if keys[0] is not missing[0] and Tier.DEVICE not in trail.known:
-                trail.known[Tier.DEVICE] = self._witness.features(index, keys[0])
-        if trail.is_idle:
-            return
-        if not trail.loaded and not trail.missed:
-            self.counters.lookups[HostLookup.MISS] += 1
-        self.counters.lookup_chunks[HostLookup.MISS] += max(0, len(missing) - trail.missed)
-        trail.missed = max(trail.missed, len(missing))
-
-    def _lineage(
-        self, keys: Sequence[bytes], req_context: Any, trail: RequestTrail
-    ) -> dict[bytes, tuple[bytes | None, int]]:
-        """Parent and depth of every offered chunk. Within a group an offer is in prefix order."""
-        lineage: dict[bytes, tuple[bytes | None, int]] = {}
-        for suffix, run in by_group(keys):
-            tip, tip_depth = trail.tips.get(suffix, (None, -1))
-            depth = self._depth_of_first(run[0], suffix, req_context, trail, tip_depth)
-            parent = tip if tip_depth == depth - 1 else None
-            is_chained = self.groups.is_chained(run[0])
-            for depth, key in enumerate(run, depth):  # noqa: B020  the first depth is where the run begins
-                lineage[key] = (parent if is_chained else None), depth
-                parent = key
-            if depth > tip_depth:
-                trail.tips[suffix] = run[-1], depth
-        return lineage
-
-    def _depth_of_first(self, key: bytes, suffix: bytes, req_context: Any, trail: RequestTrail, tip_depth: int) -> int:
-        """Depth of an offer's first chunk: as the engine tells, else after what the request has shown before."""
-        end_tokens = compat.key_position(req_context, key)
-        if end_tokens is not None:
-            return end_tokens // self.groups.chunk_tokens[suffix] - 1
-        return trail.starts.setdefault(key, tip_depth + 1)
-
     def tell_lineage(self, keys: Sequence[bytes], req_context: Any) -> None:
         """Parent and depth of chunks that are about to be inserted without being offered to the policy."""
         if self._ordered.index is None or not keys:
             return
         try:
-            self._ordered.lineage = self._lineage(keys, req_context, RequestTrail())
+            self._ordered.lineage = self._offers.lineage(keys, req_context, RequestTrail())
         except Exception as fault:
             self._ordered.fall_back("tell_lineage", fault)
-
-    def _note_store(
-        self,
-        index: HostIndex,
-        output: Any,
-        offered: Sequence[bytes],
-        refused: Sequence[bytes],
-        trail: RequestTrail,
-        now_ns: int,
-    ) -> None:
-        index.unstage()
-        index.protected_parent = None
-        self._ordered.is_use = True
-        counters = self.counters
-        if output is None:
-            counters.refusals[RefusalReason.NO_ROOM] += 1
-            return
-        self._writes.wrote(len(output.keys_to_store), now_ns)
-        counters.admissions += len(output.keys_to_store)
-        counters.evictions += len(output.evicted_keys)
-        if not self._hears_of_ends:
-            trail.brought.update(output.keys_to_store)
-        self._witness.offered(index, output.keys_to_store, output.evicted_keys, refused)
-        new = [key for key in reversed(refused) if key not in trail.refused]
-        if new:
-            counters.refusals[self._why_refused(index, new[-1], trail)] += 1
-            counters.refusals[RefusalReason.PREFIX_REFUSED] += len(new) - 1
-            trail.refused.update(new)
-            if not trail.is_idle:
-                index.refuse(new, now_ns)
-
-    def _why_refused(self, index: HostIndex, key: bytes, trail: RequestTrail) -> RefusalReason:
-        if self._writes.refused:
-            is_rest = self._follows_refused(index, key, trail)
-            return RefusalReason.PREFIX_REFUSED if is_rest else RefusalReason.OVER_BUDGET
-        return RefusalReason.FIRST_SIGHT if index.rules.admission is Admission.TWO_HIT else RefusalReason.BELOW_VICTIM
 
     def on_request_finished(self, req_context: Any) -> None:
         """A request has ended."""

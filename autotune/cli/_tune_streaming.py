@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from autotune.search.streaming import StreamingResult
 
 ENGINE = "transformers"
-DEFAULT_TRIALS = 24
 _DEFAULT_SHARE = 0.5
 _OWN = {"simulated_link_gib_s", "prompt_tokens", "max_batch", "max_depth"}
 _SHARED = {"engine", "model", "device_gib", "trials", "seed", "out", "report", "as_json"}
@@ -56,16 +55,22 @@ class StreamingOptions:
     """What the command line says."""
 
     model: str
-    device_gib: float | None
-    simulated_link_gib_s: float | None
     prompt_tokens: int
     max_batch: int
     max_depth: int
-    trials: int
-    seed: int
     out: Path
     report: bool
     as_json: bool
+    device_gib: float | None = None
+    simulated_link_gib_s: float | None = None
+    trials: int = 24
+    seed: int = 0
+
+    @classmethod
+    def given_in(cls, context: typer.Context) -> StreamingOptions:
+        """Those of the command ``tune``; what was not given keeps its default here."""
+        given = {each.name: value for each in fields(cls) if (value := context.params[each.name]) is not None}
+        return cls(**given | {"out": Path(given["out"])})
 
 
 def tune_streaming_command(options: StreamingOptions) -> None:

@@ -16,7 +16,10 @@ from autotune.core.errors import ConfigError
 from autotune.core.types import RankForm, StoreMode, Timing
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from autotune.api import Policy, Simulation
+    from autotune.core.settings import QueueSettings
 
 
 def simulate(
@@ -47,8 +50,8 @@ def simulate(
         RankForm | None,
         typer.Option(
             "--form",
-            help="With online: whether what is learned ranks blocks anew in every tick (hazard, the default) or by a "
-            "key that does not change while a block lies idle (fixed_key).",
+            help="With online: whether what is learned ranks blocks anew in every tick (hazard) or by a key that does "
+            "not change while a block lies idle (fixed_key); if not given, as the guard finds either better.",
         ),
     ] = None,
     store: Annotated[
@@ -88,30 +91,15 @@ def simulate(
     Without a host tier --policy governs the device; with one it governs the host and the device keeps LRU.
     """
     from autotune import api
-    from autotune.core.settings import QueueSettings, load_settings
+    from autotune.core.settings import load_settings
     from autotune.core.trace import Trace
-    from autotune.core.validation import validate
 
-    if write_gb_per_s is not None and policy != "online":
-        raise ConfigError(
-            "--write-gb-per-s belongs to --policy online",
-            got=f"--policy {policy}",
-            remedy="drop it; a policy file says its own (budgets.host_write)",
-        )
-    if form is not None and policy != "online":
-        raise ConfigError(
-            "--form belongs to --policy online",
-            got=f"--policy {policy}",
-            remedy="drop it; a policy file says its own (class_hazard.form)",
-        )
+    _refuse_options_of_online(policy, write_gb_per_s, form, out)
     if out is not None:
-        if policy != "online":
-            raise ConfigError("--out belongs to --policy online", got=f"--policy {policy}", remedy="drop --out")
         require_writable(out)
     chosen = options.with_form(options.with_write_budget(load_settings(settings), write_gb_per_s), form)
     loaded = Trace.open(trace, **reader_options(option or (), on_error=on_error))
     loaded.require_blocks()
-    queue = {k: v for k, v in {"servers": servers, "time_scale": time_scale}.items() if v is not None}
     budget = api.Budget(device_gib, host_gib, disk_gib, device_blocks, host_blocks, disk_blocks)
     outcome = api.simulate(
         loaded,
@@ -126,8 +114,8 @@ def simulate(
         full_blocks=full_blocks,
         engine=engine,
         measure_from_s=options.measured_from_s(measure_from, loaded.span_s),
-        queue=validate(QueueSettings, chosen.queue.model_dump() | queue, ConfigError, "queue"),
-        require_ttft=bool(queue),
+        queue=_queue(chosen.queue, servers, time_scale),
+        require_ttft=servers is not None or time_scale is not None,
         seed=seed,
         settings=chosen,
     )
@@ -165,6 +153,39 @@ def as_object(outcome: Simulation) -> dict[str, object]:
     } | ({"online": online.as_object(outcome.online)} if outcome.online else {})
 
 
+def _refuse_options_of_online(
+    policy: str, write_gb_per_s: float | None, form: RankForm | None, out: Path | None
+) -> None:
+    """What only the policy ``online`` obeys is not silently ignored.
+
+    Raises:
+        ConfigError: it was given with another policy.
+    """
+    if policy == "online":
+        return
+    own = "drop it; a policy file says its own"
+    for option, value, remedy in (
+        ("--write-gb-per-s", write_gb_per_s, f"{own} (budgets.host_write)"),
+        ("--form", form, f"{own} (class_hazard.form)"),
+        ("--out", out, "drop --out"),
+    ):
+        if value is not None:
+            raise ConfigError(f"{option} belongs to --policy online", got=f"--policy {policy}", remedy=remedy)
+
+
+def _queue(section: QueueSettings, servers: int | None, time_scale: float | None) -> QueueSettings:
+    """The section with what the command line gives on top.
+
+    Raises:
+        ConfigError: a value is out of range.
+    """
+    from autotune.core.settings import QueueSettings
+    from autotune.core.validation import validate
+
+    given = {name: value for name, value in (("servers", servers), ("time_scale", time_scale)) if value is not None}
+    return validate(QueueSettings, section.model_dump() | given, ConfigError, "queue")
+
+
 def _policy(text: str) -> str | Policy:
     from autotune import api
 
@@ -172,32 +193,38 @@ def _policy(text: str) -> str | Policy:
 
 
 def _print(policy: str, outcome: Simulation) -> None:
+    console = stdout_console()
+    console.print(_table(policy, outcome))
+    if outcome.online:
+        online.print_run(outcome.online, console)
+    typer.echo(outcome.ttft_note, err=True)
+
+
+def _table(policy: str, outcome: Simulation) -> Table:
     from rich.table import Table
     from rich.text import Text
 
     totals = outcome.totals
-    accesses = max(1, totals.accesses)
     title = f"{policy} on {totals.requests:,} requests, {totals.accesses:,} block accesses"
     table = Table(title=Text(title), show_header=False)
-    for name, value in (
-        ("device hits", f"{totals.device_hit_blocks:,} blocks ({100 * totals.device_hit_blocks / accesses:.1f} %)"),
-        ("host hits", f"{totals.host_hit_blocks:,} blocks ({100 * totals.host_hit_blocks / accesses:.1f} %)"),
-        ("disk hits", f"{totals.disk_hit_blocks:,} blocks ({100 * totals.disk_hit_blocks / accesses:.1f} %)"),
-        ("computed", f"{totals.computed_blocks:,} blocks ({100 * totals.computed_blocks / accesses:.1f} %)"),
-        ("tokens not computed", f"{totals.hit_tokens:,} of {totals.prompt_tokens:,}"),
-        ("net seconds saved", f"{totals.net_seconds_saved:,.1f} s"),
-        ("= recompute saved", f"{totals.recompute_saved_s:,.1f} s"),
-        ("- loads", f"{totals.load_s:,.1f} s"),
-        ("- exposed stores", f"{totals.store_exposed_s:,.1f} s"),
-        ("recompute spent", f"{totals.recompute_s:,.1f} s"),
-        ("stored, loaded", f"{totals.stored_bytes / 1e9:,.1f} GB, {totals.loaded_bytes / 1e9:,.1f} GB"),
+    for name, blocks in (
+        ("device hits", totals.device_hit_blocks),
+        ("host hits", totals.host_hit_blocks),
+        ("disk hits", totals.disk_hit_blocks),
+        ("computed", totals.computed_blocks),
     ):
-        table.add_row(name, value)
+        table.add_row(name, f"{blocks:,} blocks ({100 * blocks / max(1, totals.accesses):.1f} %)")
+    table.add_row("tokens not computed", f"{totals.hit_tokens:,} of {totals.prompt_tokens:,}")
+    for name, seconds in (
+        ("net seconds saved", totals.net_seconds_saved),
+        ("= recompute saved", totals.recompute_saved_s),
+        ("- loads", totals.load_s),
+        ("- exposed stores", totals.store_exposed_s),
+        ("recompute spent", totals.recompute_s),
+    ):
+        table.add_row(name, f"{seconds:,.1f} s")
+    table.add_row("stored, loaded", f"{totals.stored_bytes / 1e9:,.1f} GB, {totals.loaded_bytes / 1e9:,.1f} GB")
     if outcome.queue:
         quantiles = " / ".join(f"{outcome.queue.quantile_s(q):.3f}" for q in (0.5, 0.95, 0.99))
         table.add_row("TTFT p50 / p95 / p99", f"{quantiles} s")
-    console = stdout_console()
-    console.print(table)
-    if outcome.online:
-        online.print_run(outcome.online, console)
-    typer.echo(outcome.ttft_note, err=True)
+    return table

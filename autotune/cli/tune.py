@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,8 +20,15 @@ if TYPE_CHECKING:
     from autotune.core.settings import Settings
     from autotune.search.result import TuneResult
 
-
 _OUT = Path("out")
+_SEARCH = ("trials", "seed", "sampler", "objective", "train_frac", "workers", "random_search", "learned")
+_OPTION_OF = {
+    "search": {name: name for name in _SEARCH},
+    "simulation": {"store_mode": "store", "timing": "timing", "full_blocks": "full_blocks", "engine": "engine"},
+    "queue": {"servers": "servers", "time_scale": "time_scale"},
+    "trace": {"on_error": "on_error"},
+}
+"""Settings that have an option of their own, by section, and the parameter of :func:`tune` that gives it."""
 
 
 def tune(
@@ -94,50 +102,14 @@ def tune(
     """
     streaming.refuse_options_of_others(context, engine)
     if engine == streaming.ENGINE:
-        streaming.tune_streaming_command(
-            streaming.StreamingOptions(
-                model=model,
-                device_gib=device_gib,
-                simulated_link_gib_s=simulated_link_gib_s,
-                prompt_tokens=prompt_tokens,
-                max_batch=max_batch,
-                max_depth=max_depth,
-                trials=trials if trials is not None else streaming.DEFAULT_TRIALS,
-                seed=seed or 0,
-                out=out,
-                report=report,
-                as_json=as_json,
-            )
-        )
+        streaming.tune_streaming_command(streaming.StreamingOptions.given_in(context))
         return
-    sources = streaming.require_trace(trace)
     from autotune import api
     from autotune.core.trace import Trace
     from autotune.search.space import load_space
 
-    chosen = _settings(
-        settings,
-        scenario,
-        search={
-            "trials": trials,
-            "seed": seed,
-            "sampler": sampler,
-            "objective": objective,
-            "train_frac": train_frac,
-            "workers": workers,
-            "random_search": random_search,
-            "learned": learned,
-        },
-        simulation={
-            "store_mode": store,
-            "timing": timing,
-            "full_blocks": full_blocks,
-            "engine": engine,
-        },
-        queue={"servers": servers, "time_scale": time_scale},
-        trace={"on_error": on_error},
-    )
-    chosen = options.with_write_budget(chosen, write_gb_per_s)
+    sources = streaming.require_trace(trace)
+    chosen = options.with_write_budget(_settings(settings, scenario, context.params), write_gb_per_s)
     require_writable(out)
     loaded = Trace.open(sources, **reader_options(option or (), on_error=chosen.trace.on_error))
     with progress() as display:
@@ -201,7 +173,7 @@ def as_object(result: TuneResult, out: Path, report: bool) -> dict[str, object]:
     }
 
 
-def _settings(path: Path | None, scenario: str | None, **sections: dict[str, object]) -> Settings:
+def _settings(path: Path | None, scenario: str | None, given: Mapping[str, Any]) -> Settings:
     """Settings from a scenario and a file, with what the command line gives on top.
 
     Raises:
@@ -216,8 +188,8 @@ def _settings(path: Path | None, scenario: str | None, **sections: dict[str, obj
     tree: dict[str, Any] = loaded.model_dump(mode="json")
     if "workers" not in loaded.search.model_fields_set:
         tree["search"]["workers"] = min(2, os.cpu_count() or 1)
-    for name, values in sections.items():
-        tree[name] |= {key: value for key, value in values.items() if value is not None}
+    for section, names in _OPTION_OF.items():
+        tree[section] |= {name: given[option] for name, option in names.items() if given[option] is not None}
     return validate(Settings, tree, ConfigError, "settings")
 
 

@@ -137,10 +137,11 @@ class LearningSettings(Strict):
         description="How often residents are ranked anew within the near horizon, or the host's turnover where that is "
         "shorter.",
     )
-    form: RankForm = Field(
-        default=RankForm.HAZARD,
+    form: RankForm | None = Field(
+        default=None,
         description="How what is learned ranks blocks: hazard = by class and age, anew in every tick; fixed_key = by a "
-        "key that does not change while a block lies idle, for engines that order blocks once.",
+        "key that does not change while a block lies idle, for engines that order blocks once; null = as the guard "
+        "finds either better.",
     )
     copy_factor: float = Field(
         default=0.0,

@@ -33,11 +33,23 @@ class RankForm(StrEnum):
 class Arm(IntEnum):
     """Ways to run that an engine which learns chooses between, the safest first.
 
-    ``LRU``: of the blocks of both tiers the least recently used leaves. ``LEARNED``: what was learned.
+    ``LRU``: of the blocks of both tiers the least recently used leaves. ``HAZARD`` and ``FIXED_KEY``: by what was
+    learned, in either :class:`RankForm`.
     """
 
     LRU = 0
-    LEARNED = 1
+    HAZARD = 1
+    FIXED_KEY = 2
+
+    @classmethod
+    def of(cls, form: RankForm) -> Arm:
+        """The way to run by a form of the learned rule."""
+        return cls[form.name]
+
+    @property
+    def form(self) -> RankForm | None:
+        """The form of the learned rule; ``None`` = LRU."""
+        return None if self is Arm.LRU else RankForm[self.name]
 
 
 class StoreMode(StrEnum):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from autotune.core.reuse import ReuseModel
-from autotune.core.types import RankForm
+from autotune.core.types import Arm, RankForm
 from autotune.costs.reuse import NotEnough, Rows, fit_reuse
 from autotune.online.guard import Guard, Verdict
 from autotune.online.settings import OnlineSettings
@@ -24,8 +25,7 @@ class Evidence:
         n_requests: Requests so far.
         device_turnover_s: Seconds in which LRU replaces the content of the device once; 0 = it is not full yet.
         host_turnover_s: The same of the host.
-        lru_s: Critical-path seconds that the shadow under LRU spent since the last step.
-        learned_s: The same of the shadow under what was learned.
+        costs_s: Critical-path seconds that the shadow of each way to run spent since the last step.
         rows: Gives the rows to learn from; called only for a fit.
     """
 
@@ -33,8 +33,7 @@ class Evidence:
     n_requests: int
     device_turnover_s: float
     host_turnover_s: float
-    lru_s: float
-    learned_s: float
+    costs_s: Mapping[Arm, float]
     rows: Callable[[], Rows]
 
 
@@ -87,11 +86,11 @@ class OnlineLoop:
 
     def __init__(self, settings: OnlineSettings) -> None:
         self._settings = settings
-        self.guard = Guard(settings.guard)
+        self.guard = Guard(settings.guard, settings.arms)
         self._next_fit = settings.first_fit_requests
         self._period_began_s = 0.0
         self._period_requests = 0
-        self._lru_s = self._learned_s = 0.0
+        self._costs_s: Counter[Arm] = Counter()
         self._ready = False
 
     def step(self, evidence: Evidence, n_new: int) -> Step:
@@ -103,25 +102,24 @@ class OnlineLoop:
         return Step(learned, verdict, note)
 
     def begin_comparison(self) -> None:
-        """The learned shadow obeys its first rule from now on; what it did before does not count."""
+        """The learned shadows obey their first rules from now on; what they did before does not count."""
         if not self._ready:
             self._ready = True
             self.guard.forget()
-            self._lru_s = self._learned_s = 0.0
+            self._costs_s.clear()
 
     def _compare(self, evidence: Evidence, n_new: int) -> Verdict | None:
         settings = self._settings.guard
-        self._lru_s += evidence.lru_s
-        self._learned_s += evidence.learned_s
+        self._costs_s.update(evidence.costs_s)
         self._period_requests += n_new
         turnover_s = evidence.device_turnover_s + evidence.host_turnover_s
         full = evidence.host_turnover_s > 0.0
         long_enough = evidence.now_s - self._period_began_s >= turnover_s / settings.periods_per_turnover
         if not (full and long_enough) or self._period_requests < settings.min_period_requests:
             return None
-        verdict = self.guard.period(self._lru_s, self._learned_s, self._ready)
+        verdict = self.guard.period(self._costs_s, self._ready)
         self._period_began_s, self._period_requests = evidence.now_s, 0
-        self._lru_s = self._learned_s = 0.0
+        self._costs_s.clear()
         return verdict
 
     def _fit(self, evidence: Evidence) -> tuple[Learned | None, str]:
@@ -144,6 +142,6 @@ class OnlineLoop:
             in_force_at_s=evidence.now_s + settings.publish_delay_s,
             n_rows=len(rows),
             fit_seconds=time.perf_counter() - began,
-            form=settings.form,
+            form=settings.form or RankForm.HAZARD,
         )
         return learned, ""

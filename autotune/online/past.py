@@ -43,8 +43,7 @@ def learn_past(trace: Trace, engine: CacheConfig, costs: CostProfile, settings: 
         n_requests=cache.position,
         device_turnover_s=device_s,
         host_turnover_s=host_s,
-        lru_s=0.0,
-        learned_s=0.0,
+        costs_s={},
         rows=lambda: measure.rows_of(cache.history),
     )
     step = OnlineLoop(replace(settings, first_fit_requests=0, publish_delay_s=0.0)).step(evidence, cache.position)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from autotune.core.types import RankForm
+from autotune.core.types import Arm, RankForm
 from autotune.costs.reuse import ReuseSettings
 
 # A loop fits often and begins with little: fewer and smaller trees, from fewer rows, and no waiting for many of them.
@@ -57,7 +57,8 @@ class OnlineSettings:
         forget_s: How long an unused block is remembered.
         write_bytes_per_s: Bytes per second that may be stored to the host on average; 0 = as many as come.
         write_burst_s: Seconds of that budget that may be saved up.
-        form: Whether what is learned ranks blocks anew in every tick, or once, when they become idle.
+        form: Whether what is learned ranks blocks anew in every tick, or once, when they become idle; ``None`` = as
+            the guard finds either better.
         shadow_frac: Share of chains that the shadows see.
         shadow_min_blocks: Below this many sampled blocks on the device, the shadows see everything.
         fit: How the reuse model is fitted.
@@ -76,7 +77,7 @@ class OnlineSettings:
     forget_s: float = 14_400.0
     write_bytes_per_s: float = 0.0
     write_burst_s: float = 3600.0
-    form: RankForm = RankForm.HAZARD
+    form: RankForm | None = None
     shadow_frac: float = 1.0
     shadow_min_blocks: int = 500
     fit: ReuseSettings = field(default=ONLINE_FIT)
@@ -86,6 +87,11 @@ class OnlineSettings:
     def shadow_frac_for(self, device_blocks: int) -> float:
         """Share of chains that the shadows see: everything where the sample would be too small to tell."""
         return self.shadow_frac if device_blocks * self.shadow_frac >= self.shadow_min_blocks else 1.0
+
+    @property
+    def arms(self) -> tuple[Arm, ...]:
+        """Ways to run beside LRU."""
+        return tuple(Arm.of(form) for form in RankForm if self.form in (None, form))
 
     @property
     def copy_factor_in_force(self) -> float:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from autotune.core.costs import CostProfile
 from autotune.core.reuse.gain import gain_table
 from autotune.core.reuse.packed import pack
 from autotune.core.trace import Trace
-from autotune.core.types import Arm
+from autotune.core.types import Arm, RankForm
 from autotune.costs.reuse.boosting import load_trainer
 from autotune.online import measure
 from autotune.online.loop import Evidence, Learned, OnlineLoop, Step
@@ -44,8 +46,7 @@ class OnlineResult:
 
     Attributes:
         cache: What the live cache did.
-        lru: What its shadow under LRU did; a sampled shadow counts only what it saw.
-        learned: What the shadow under the learned rule did.
+        shadows: What the shadow of each way to run did; a sampled shadow counts only what it saw.
         happenings: What the loop did, in order.
         arm_frac: Share of requests under each way to run.
         fits: Every fit.
@@ -55,14 +56,28 @@ class OnlineResult:
     """
 
     cache: CacheResult
-    lru: CacheResult
-    learned: CacheResult
+    shadows: Mapping[Arm, CacheResult]
     happenings: tuple[Happening, ...]
-    arm_frac: tuple[float, float]
+    arm_frac: Mapping[Arm, float]
     fits: tuple[Learned, ...]
     arm: Arm
     in_force: Learned | None
     wall_s: float
+
+    @property
+    def lru(self) -> CacheResult:
+        """What the shadow under LRU did."""
+        return self.shadows[Arm.LRU]
+
+    @property
+    def learned(self) -> CacheResult:
+        """What the shadow under the learned rule did, in the form that was obeyed most."""
+        return self.shadows[max(self.shadows, key=lambda arm: (arm is not Arm.LRU, self.arm_frac[arm], -arm))]
+
+    @property
+    def learned_frac(self) -> float:
+        """Share of requests that ran under what was learned."""
+        return 1.0 - self.arm_frac[Arm.LRU]
 
 
 @dataclass(slots=True)
@@ -71,7 +86,7 @@ class _Run:
     fits: list[Learned] = field(default_factory=list)
     waiting: Learned | None = None
     in_force: Learned | None = None
-    requests: list[int] = field(default_factory=lambda: [0] * len(Arm))
+    requests: Counter[Arm] = field(default_factory=Counter)
 
 
 def simulate_online(
@@ -111,17 +126,16 @@ def simulate_online(
         _put_in_force(cache, loop, run, settings)
         cache.run(before + STEP_REQUESTS)
         run.requests[loop.guard.arm] += cache.position - before
-        _act(cache, run, loop.step(_evidence(cache, before), cache.position - before))
+        _act(cache, run, loop.step(_evidence(cache, before, settings.arms), cache.position - before))
     n = max(1, cache.trace.n_requests)
     return OnlineResult(
         cache=cache.result(),
-        lru=cache.shadow_result(Arm.LRU),
-        learned=cache.shadow_result(Arm.LEARNED),
+        shadows={arm: cache.shadow_result(arm) for arm in (Arm.LRU, *settings.arms)},
         happenings=tuple(run.happenings),
-        arm_frac=(run.requests[Arm.LRU] / n, run.requests[Arm.LEARNED] / n),
+        arm_frac={arm: run.requests[arm] / n for arm in Arm},
         fits=tuple(run.fits),
         arm=loop.guard.arm,
-        in_force=run.in_force,
+        in_force=_in_force(run, loop.guard.arm),
         wall_s=time.perf_counter() - began,
     )
 
@@ -133,15 +147,10 @@ def _put_in_force(cache: LearnedCache, loop: OnlineLoop, run: _Run, settings: On
         return
     packed = pack(waiting.model, waiting.device_age_s)
     run.waiting, run.in_force = None, waiting
-    rules = HazardRules(
-        packed,
-        gain_table(waiting.model, 0.0),
-        waiting.tick_s,
-        settings.copy_factor_in_force,
-        form=waiting.form,
-    )
+    rules = HazardRules(packed, gain_table(waiting.model, 0.0), waiting.tick_s, settings.copy_factor_in_force)
     cache.know(packed)
-    cache.learn(Arm.LEARNED, rules)
+    for arm in settings.arms:
+        cache.learn(arm, replace(rules, form=RankForm[arm.name]))
     loop.begin_comparison()
 
 
@@ -161,14 +170,20 @@ def _act(cache: LearnedCache, run: _Run, step: Step) -> None:
         note(arm.name.lower(), step.verdict.reason)
 
 
-def _evidence(cache: LearnedCache, before: int) -> Evidence:
+def _in_force(run: _Run, arm: Arm) -> Learned | None:
+    """The last rule, in the form of the way to run at the end."""
+    if run.in_force is None or arm.form is None:
+        return run.in_force
+    return replace(run.in_force, form=arm.form)
+
+
+def _evidence(cache: LearnedCache, before: int, arms: Sequence[Arm]) -> Evidence:
     device_s, host_s = measure.turnovers_s(cache)
     return Evidence(
         now_s=cache.now_s(),
         n_requests=cache.position,
         device_turnover_s=device_s,
         host_turnover_s=host_s,
-        lru_s=measure.cost_s(cache, Arm.LRU, before),
-        learned_s=measure.cost_s(cache, Arm.LEARNED, before),
+        costs_s={arm: measure.cost_s(cache, arm, before) for arm in (Arm.LRU, *arms)},
         rows=lambda: measure.rows_of(cache.history),
     )

@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import Any, Protocol, TypeVar
+from types import NoneType
+from typing import Any, Protocol, TypeVar, get_args
 
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 from pydantic import Field, create_model, model_validator
@@ -67,10 +68,11 @@ class Allowed:
         return f"{number} {edge} {self.low:g} {to} {self.high:g}{' or null' if self.or_null else ''}"
 
 
-def _words_of(field: FieldInfo) -> tuple[str, ...] | None:
-    """The words that a field chooses between; ``None`` = it is a number."""
-    kind = field.annotation
-    return tuple(kind) if isinstance(kind, type) and issubclass(kind, StrEnum) else None
+def _words_of(field: FieldInfo) -> tuple[str | None, ...]:
+    """The words that a field chooses between, null among them where it may be so; none where it is a number."""
+    kinds = get_args(field.annotation) or (field.annotation,)
+    words = tuple(word for kind in kinds if issubclass(kind, StrEnum) for word in kind)
+    return (*words, None) if words and NoneType in kinds else words
 
 
 ALLOWED = {
@@ -83,9 +85,9 @@ ALLOWED = {
     "resident_frac": Allowed(0.0, 1.0, above_low=True, or_null=True),
     "prefetch_depth": Allowed(0, 1024, whole=True, or_null=True),
     "chunk_blocks": Allowed(1, 1024, whole=True),
-} | {name: Allowed.of(field) for name, field in LoopSetting.model_fields.items() if _words_of(field) is None}
-WORDS: dict[str, tuple[str, ...]] = {"admission": tuple(Admission), "rule": ("rank", "learned")} | {
-    name: words for name, field in LoopSetting.model_fields.items() if (words := _words_of(field)) is not None
+} | {name: Allowed.of(field) for name, field in LoopSetting.model_fields.items() if not _words_of(field)}
+WORDS: dict[str, tuple[str | None, ...]] = {"admission": tuple(Admission), "rule": ("rank", "learned")} | {
+    name: words for name, field in LoopSetting.model_fields.items() if (words := _words_of(field))
 }
 
 
@@ -147,7 +149,8 @@ class Knob(Strict):
         """
         values = self.choices or ((self.low, self.high) if self.low is not None else (self.value,))
         if name in WORDS:
-            allowed, wrong = f"one of {', '.join(WORDS[name])}", [v for v in values if v not in WORDS[name]]
+            words = ", ".join(word or "null" for word in WORDS[name])
+            allowed, wrong = f"one of {words}", [v for v in values if v not in WORDS[name]]
         else:
             allowed, wrong = str(ALLOWED[name]), [v for v in values if not ALLOWED[name].holds(v)]
         if wrong:

@@ -101,7 +101,7 @@ def online_document(
     """
     origin = replace(origin, trials=len(result.fits))
     from_s = 0.0
-    if result.arm is Arm.LEARNED and result.in_force is not None:
+    if result.arm is not Arm.LRU and result.in_force is not None:
         from_s = result.in_force.in_force_at_s - float(origin.trace.arrival_s[0])
     if result.arm is Arm.LRU:
         origin = replace(origin, engine=replace(origin.engine, store_mode=origin.baseline_store_mode))
@@ -110,7 +110,7 @@ def online_document(
 
 def document_in_force(result: OnlineResult, origin: Origin, copy_factor: float) -> PolicyDocument:
     """The way to run at the end of an online run, with the stores of the origin's engine and without a promise."""
-    if result.arm is not Arm.LEARNED or result.in_force is None:
+    if result.arm is Arm.LRU or result.in_force is None:
         return LruDocument.model_validate(_common(origin, "lru"))
     document = learned_document(origin, learned_section(result.in_force, copy_factor))
     return with_rank_prices(document, origin.trace, origin.engine, origin.costs)

@@ -96,7 +96,8 @@ def next_to_leave(state: TierState, form: RankForm) -> float:
     key = int(state.keys[free, KEY].min())
     if form is RankForm.HAZARD:
         return key / (KEY_SCALE * NS_PER_S)
-    return max((key - int(state.ints[NOW_NS])) / NS_PER_S, ROOM_S)  # copies that leave first have a far earlier key
+    from_now_s = (key - int(state.ints[NOW_NS])) / NS_PER_S
+    return min(max(from_now_s, ROOM_S), -ROOM_S)  # copies that leave first have a far earlier key
 
 
 def _any_left(side: Side, tier: Tier, start: int) -> bool:

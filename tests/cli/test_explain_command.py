@@ -16,8 +16,8 @@ from autotune.export import save
 from autotune.testing.documents import (
     example_budgeted_document,
     example_document,
-    example_learned_document,
     example_fixed_key_document,
+    example_learned_document,
     example_priced_document,
 )
 

@@ -136,7 +136,7 @@ def test_a_write_budget_comes_from_the_command_line(
 
 
 def test_a_form_is_learned_and_written(recording: str, tmp_path: Path) -> None:
-    """With fixed keys the loop learns, and the document that it leaves says so, needs no tick and has prices of keys."""
+    """With fixed keys the loop learns, and the document that it leaves says so, has no tick, and has prices of keys."""
     result = run(
         "simulate", "--trace", recording, "--policy", "online", *SIZES, "--form", "fixed_key", "--out", tmp_path
     )

@@ -93,7 +93,7 @@ def test_unit_sets_settings_that_exist() -> None:
     """Variables of the sidecar are settings, reload is SIGHUP, and the token is a credential, not in the unit."""
     service = unit("Service")
     environ = dict(value.split("=", 1) for value in service["Environment"])
-    assert SettingsSource(environ=environ).load().http.token_file == "%d/http-token"
+    assert SettingsSource(environ=environ).load().sidecar.http.token_file == "%d/http-token"
     assert service["ExecReload"] == ["/bin/kill -HUP $MAINPID"]
     assert service["LoadCredential"] == ["http-token:/etc/kv-autotune/http-token"]
 
@@ -158,7 +158,7 @@ def test_compose_runs_what_exists() -> None:
     """The command is one that kv-autotune takes, the variables are settings, and ports are open to this machine."""
     sidecar, engine = COMPOSE["services"]["sidecar"], COMPOSE["services"]["engine"]
     parse(sidecar["command"])
-    settings = SettingsSource(environ=sidecar["environment"]).load()
+    settings = SettingsSource(environ=sidecar["environment"]).load().sidecar
     assert settings.mode == "observe"
     assert settings.http.token_file == "/run/secrets/http-token"
     assert all(port.startswith("127.0.0.1:") for port in engine["ports"])

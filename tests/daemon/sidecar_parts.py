@@ -46,6 +46,8 @@ SETTINGS = SidecarSettings(
     guard=GuardSettings(canary_s=300.0, lease_s=60.0),
 )
 
+ONLINE = LearningSettings()
+
 
 def candidate(recency: float = 0.125) -> RankDocument:
     """A policy unlike the example one."""
@@ -313,7 +315,7 @@ class Bench:
         folder: Path,
         mode: Mode | None = Mode.AUTO,
         settings: SidecarSettings = SETTINGS,
-        online: LearningSettings = LearningSettings(),
+        online: LearningSettings = ONLINE,
         with_policy: bool = True,
         clock: ManualClock | None = None,
         engine: Engine | None = None,

@@ -110,8 +110,8 @@ def test_keys_have_prices_too(trace: Trace, store_mode: StoreMode) -> None:
         marginal_ranks(trace, CacheConfig(blocks, 40, store_mode=store_mode), COSTS, keys(), BOTH_TIERS)
         for blocks in (9, 30, 60, 200)
     ]
-    prices = [each.device for each in found]
-    assert None not in prices and prices == sorted(prices, reverse=True)
+    prices = [each.device for each in found if each.device is not None]
+    assert len(prices) == 4 and prices == sorted(prices, reverse=True)
     assert prices[0] > prices[2] > prices[3] == ROOM_S
     on_host = marginal_ranks(trace, CacheConfig(20, 30, store_mode=store_mode), COSTS, keys(), (Tier.HOST,))
     assert on_host.device is None and (on_host.host or ROOM_S) > ROOM_S

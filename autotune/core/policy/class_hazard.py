@@ -74,8 +74,8 @@ class ClassHazardSection(Strict):
     )
     prices: RankPrices | None = Field(
         default=None,
-        description="Ranks or keys at which blocks left when the rule was in force; 'explain' compares with them. Absent = "
-        "not measured.",
+        description="Ranks or keys at which blocks left when the rule was in force; 'explain' compares with them. "
+        "Absent = not measured.",
     )
     features: tuple[FeatureName, ...] = Field(
         max_length=256, description="What was known about blocks when the model was fitted; no table uses more."
@@ -114,7 +114,7 @@ class ClassHazardSection(Strict):
             )
         if self.prices is not None and self.prices.form is not self.form:
             kind = "keys" if is_fixed else "ranks"
-            raise BrokenRuleError(f"class_hazard.prices are {kind} under form {self.form}", got="those of the other form")
+            raise BrokenRuleError(f"class_hazard.prices are {kind} under form {self.form}", got=f"{self.prices.form}'s")
         return self
 
     @model_validator(mode="after")

@@ -237,8 +237,8 @@ def learned_parts(
     for tier, price in () if is_fixed else prices.items():
         gains = gain_table(model, 0.0 if tier is Tier.DEVICE else section.device_age_s)
         gain_per_s = float(gains[block_class, age_bin])
-        price = None if price is None else price * share
-        ranks.append(LearnedRank(tier, at_stake_s, gain_per_s, at_stake_s * gain_per_s, price))
+        room = None if price is None else price * share
+        ranks.append(LearnedRank(tier, at_stake_s, gain_per_s, at_stake_s * gain_per_s, room))
     return LearnedParts(
         near=_horizon_parts(model.near, row),
         far=_horizon_parts(model.far, row),

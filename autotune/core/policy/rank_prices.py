@@ -67,7 +67,7 @@ class RankPrices(Strict):
         return RankForm.HAZARD if self._by_form()[RankForm.FIXED_KEY] == (None, None) else RankForm.FIXED_KEY
 
     def of(self, tier: Tier) -> float | None:
-        """Price on a tier: seconds saved per block-second, or a key in seconds; ``None`` = the rule does not govern it."""
+        """Price on a tier, in seconds saved per block-second or as a key in seconds; ``None`` = it is not governed."""
         device, host = self._by_form()[self.form]
         return {Tier.DEVICE: device, Tier.HOST: host}.get(tier)
 

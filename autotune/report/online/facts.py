@@ -32,7 +32,7 @@ class Row:
 
 def arm_name(run: OnlineRun, arm: Arm) -> str:
     """A way to run in words."""
-    return lru_names(run)[-1] if arm is Arm.LRU else "learned"
+    return lru_names(run)[-1] if arm.form is None else f"learned, {_FORMS[arm.form]}"
 
 
 def lru_names(run: OnlineRun) -> tuple[str, ...]:
@@ -55,7 +55,7 @@ def headline(run: OnlineRun) -> str:
 def key_figures(run: OnlineRun) -> tuple[KeyFigure, ...]:
     """The figures below the headline."""
     gain, account = run.account.gain, run.account
-    obeyed = run.result.arm_frac[Arm.LEARNED]
+    obeyed = run.result.learned_frac
     fits = account.fit_seconds
     longest = f"; the longest took {number(max(fits), 2)} s" if fits else ""
     return (

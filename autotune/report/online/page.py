@@ -39,7 +39,7 @@ def render_online_report(run: OnlineRun, document: PolicyDocument, name: str) ->
         .render(
             name=name,
             headline=headline(run),
-            learned=run.result.arm is Arm.LEARNED,
+            learned=run.result.arm is not Arm.LRU,
             scope=scope_facts(run, name),
             key_figures=key_figures(run),
             columns=COLUMNS,

@@ -41,9 +41,10 @@ class LoopSetting(Strict):
     store_mode: StoreMode = Field(description="When the host gets a block.")
     refit_growth: float = Field(gt=1.0, le=100.0, description="Growth of the requests seen from one fit to the next.")
     first_fit_requests: int = Field(ge=1, le=10_000_000, description="Requests before the first fit.")
-    form: RankForm = Field(
+    form: RankForm | None = Field(
         default=RankForm.HAZARD,
-        description="Whether blocks are ranked anew in every tick, or once, when they become idle.",
+        description="Whether blocks are ranked anew in every tick, or once, when they become idle; null = as the guard "
+        "finds either better.",
     )
 
     @classmethod

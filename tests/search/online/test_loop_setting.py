@@ -92,6 +92,7 @@ def test_a_setting_outside_is_moved_to_the_edge(space: LoopSpace) -> None:
             "[lazy, sometimes]",
             "store_mode must be one of eager, lazy, exclusive.*sometimes",
         ),
+        ("[null, hazard, fixed_key]", "[null, hazards]", "form must be one of hazard, fixed_key, null; got hazards"),
         ("low: 15, high: 120", "low: 0.5, high: 120", "trees must be a whole number from 1"),
         ("refit_growth: {low: 1.15", "refit_growth: {low: 1.0", "refit_growth must be a number above 1"),
         ("far_quantile: {low: 0.8, high: 0.97}", "far_quantile: {value: 1.0}", "above 0 and below 1; got 1.0"),

@@ -21,6 +21,7 @@ from autotune.search.online_run import OnlineRun, run_online
 from autotune.search.problem import ranked_tier, with_policy
 from autotune.search.write_budget import write_budget
 from autotune.sim.budget import Budget
+from autotune.sim.config import CacheConfig
 from autotune.sim.engine import simulate_cache
 from autotune.sim.from_policy import simulate_document
 from autotune.sim.queueing import QueueResult
@@ -106,29 +107,32 @@ def simulate(
     config = lru_engine(
         sizes, settings.simulation, store=store, timing=timing, full_blocks=full_blocks, semantics=semantics_of(engine)
     )
-    if document:
-        _require_same_model(document, shape, costs)
     start = _first_measured(trace, measure_from_s, settings)
     device = PolicySpec(device_policy) if isinstance(device_policy, str) else device_policy
     online = None
-    if policy == ONLINE:
+    if document:
+        _require_same_model(document, shape, costs)
+        cache = simulate_document(trace, document, config, costs, store=store, device_policy=device)
+    elif policy == ONLINE:
         config = learning_engine(config, settings.online, store, device)
         origin = Origin(trace, config, costs, shape, seed, write=write_budget(settings.online))
         online = run_online(origin, start, settings)
         cache = online.result.cache
-    elif document:
-        cache = simulate_document(trace, document, config, costs, store=store, device_policy=device)
     else:
-        spec = policy if isinstance(policy, PolicySpec) else PolicySpec(str(policy))
-        config = with_policy(config, ranked_tier(config), spec)
-        config = config if device is None else with_policy(config, Tier.DEVICE, device)
-        cache = simulate_cache(trace, config, costs)
-    learned = online is not None or (document is not None and document.kind == "class_hazard")
-    lru = under_lru(trace, cache.config, costs, known=None if learned else cache)
+        cache = simulate_cache(trace, _ruled_by(config, policy, device), costs)
+    known = None if online or (document and document.kind == "class_hazard") else cache
+    lru = under_lru(trace, cache.config, costs, known=known)
     servers, note = queue_for(lru, queue or settings.queue, required=require_ttft, seed=seed, start=start)
     measured = (start, trace.n_requests)
     latency = latencies(cache, servers, measured) if servers else None
     return Simulation(cache, measured, cache.totals(*measured), latency, note, online)
+
+
+def _ruled_by(engine: CacheConfig, policy: str | PolicySpec | Policy, device: PolicySpec | None) -> CacheConfig:
+    """The engine with a policy by name on the tier that is ranked, and one of its own on the device if it has one."""
+    spec = policy if isinstance(policy, PolicySpec) else PolicySpec(str(policy))
+    ruled = with_policy(engine, ranked_tier(engine), spec)
+    return ruled if device is None else with_policy(ruled, Tier.DEVICE, device)
 
 
 def _first_measured(trace: Trace, measure_from_s: float | None, settings: Settings) -> int:

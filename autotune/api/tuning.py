@@ -5,7 +5,7 @@ from __future__ import annotations
 from autotune.api.inputs import DEFAULT_HARDWARE, DEFAULT_MODEL, cost_profile, lru_engine, open_trace
 from autotune.core.clock import SystemClock
 from autotune.core.eviction import PolicySpec
-from autotune.core.settings import Settings
+from autotune.core.settings import Settings, SimulationSettings
 from autotune.core.trace import Trace
 from autotune.core.types import Tier
 from autotune.search.objectives.constraints import NEEDS_QUEUE, constraint
@@ -17,6 +17,7 @@ from autotune.search.tune import Progress, TuneTask, load_objective
 from autotune.search.tune import tune as run_tuning
 from autotune.search.write_budget import write_budget
 from autotune.sim.budget import Budget
+from autotune.sim.config import CacheConfig
 from autotune.sim.serving import queue_for, under_lru
 
 
@@ -65,9 +66,7 @@ def tune(
     settings = settings or Settings()
     shape, costs = cost_profile(model, hardware, link_gb_per_s)
     budget = budget or Budget(device_blocks=device_blocks, host_blocks=host_blocks)
-    engine = lru_engine(budget.in_blocks(trace.block_tokens * costs.kv_bytes_per_token), settings.simulation)
-    if engine.host_blocks:
-        engine = with_policy(engine, Tier.DEVICE, PolicySpec(settings.simulation.device_policy))
+    engine = _engine(budget.in_blocks(trace.block_tokens * costs.kv_bytes_per_token), settings.simulation)
     objective = load_objective(settings.search.objective)
     limits = tuple(constraint(name) for name in constraints)
     needs_queue = objective.needs_queue or bool(NEEDS_QUEUE & set(constraints)) or require_ttft
@@ -86,3 +85,9 @@ def tune(
         start=(load_preset(preset).setting(),) if preset else (),
     )
     return run_tuning(task, SystemClock(), on_progress)
+
+
+def _engine(sizes: tuple[int, int, int], settings: SimulationSettings) -> CacheConfig:
+    """The engine under LRU; where there is a host to tune, the device keeps the policy of the settings."""
+    engine = lru_engine(sizes, settings)
+    return with_policy(engine, Tier.DEVICE, PolicySpec(settings.device_policy)) if engine.host_blocks else engine

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from autotune.search.online_run import OnlineRun
     from autotune.sim.result import Totals
 
-ARMS = ("lru", "learned")
 _LABELS = {
     "stock": "LRU, eager stores (stock)",
     "staged": "LRU, {mode} stores (staged)",
@@ -35,9 +34,9 @@ def as_object(run: OnlineRun) -> dict[str, object]:
         "stock": _figures(account.stock),
         "staged": _figures(account.staged),
         "joint": _figures(account.joint),
-        "shadows": {name: _figures(totals) for name, totals in account.shadows},
+        "shadows": {arm.name.lower(): _figures(totals) for arm, totals in account.shadows.items()},
         "arm": result.arm.name.lower(),
-        "arm_frac": dict(zip(ARMS, result.arm_frac, strict=True)),
+        "arm_frac": {arm.name.lower(): share for arm, share in result.arm_frac.items()},
         "fits": [
             {
                 "fitted_at_s": fit.fitted_at_s,
@@ -125,7 +124,7 @@ def _beside_lru(run: OnlineRun) -> Table:
         rows.append((_LABELS["staged"].format(mode=mode), account.staged))
         rows.append((_LABELS["joint"], account.joint))
     rows.append((_LABELS["live"], account.live))
-    rows += [(_LABELS["shadow"].format(name=name), totals) for name, totals in account.shadows]
+    rows += [(_LABELS["shadow"].format(name=arm.name.lower()), totals) for arm, totals in account.shadows.items()]
     for label, totals in rows:
         table.add_row(label, *_cells(totals), style="bold" if totals is account.live else "")
     return table
@@ -159,7 +158,7 @@ def _timeline(run: OnlineRun) -> Table:
 
 
 def _arms(run: OnlineRun) -> str:
-    return ", ".join(f"{name} {100 * share:.0f} %" for name, share in zip(ARMS, run.result.arm_frac, strict=True))
+    return ", ".join(f"{arm.name.lower()} {100 * share:.0f} %" for arm, share in run.result.arm_frac.items())
 
 
 def _why_nothing(run: OnlineRun) -> str:

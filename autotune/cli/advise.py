@@ -61,15 +61,7 @@ def advise(
     from autotune.advise.scenarios import load_scenario, scenario_settings
     from autotune.core.trace import Trace
 
-    if (trace is None) == (metrics is None):
-        given = "neither" if trace is None else "both"
-        raise ConfigError("advice needs either --trace or --metrics", got=given, remedy="give --trace FORMAT:PATH")
-    if policy is not None and (scenario is None or metrics is not None):
-        raise ConfigError(
-            "--policy serves the classes of a scenario on a trace",
-            got="--policy without them",
-            remedy="give --trace and --scenario too",
-        )
+    _require_fit(trace, metrics, policy, scenario)
     if metrics is not None:
         live = api.advise_live(
             _page(metrics),
@@ -93,22 +85,39 @@ def advise(
         idle_s=idle_s,
         settings=chosen,
     )
-    classes: tuple[ClassService, ...] = ()
-    if scenario is not None and (known := load_scenario(scenario).classes):
-        budget = api.Budget(device_gib=device_gib, host_gib=host_gib)
-        outcome = api.simulate(
-            loaded,
-            api.Policy.load(policy) if policy else "lru",
-            model=model,
-            hardware=hardware,
-            link_gb_per_s=link_gb_per_s,
-            budget=budget,
-            queue=chosen.queue,
-            require_ttft=True,
-            settings=chosen,
+    known = load_scenario(scenario).classes if scenario is not None else ()
+    if not known:
+        _show(advice, (), as_json=as_json)
+        return
+    outcome = api.simulate(
+        loaded,
+        api.Policy.load(policy) if policy else "lru",
+        model=model,
+        hardware=hardware,
+        link_gb_per_s=link_gb_per_s,
+        budget=api.Budget(device_gib=device_gib, host_gib=host_gib),
+        queue=chosen.queue,
+        require_ttft=True,
+        settings=chosen,
+    )
+    _show(advice, services(known, loaded, outcome), as_json=as_json)
+
+
+def _require_fit(trace: list[str] | None, metrics: Path | None, policy: Path | None, scenario: str | None) -> None:
+    """Options that say nothing together are refused.
+
+    Raises:
+        ConfigError: neither or both of trace and page, or a policy that has no classes to serve.
+    """
+    if (trace is None) == (metrics is None):
+        given = "neither" if trace is None else "both"
+        raise ConfigError("advice needs either --trace or --metrics", got=given, remedy="give --trace FORMAT:PATH")
+    if policy is not None and (scenario is None or metrics is not None):
+        raise ConfigError(
+            "--policy serves the classes of a scenario on a trace",
+            got="--policy without them",
+            remedy="give --trace and --scenario too",
         )
-        classes = services(known, loaded, outcome)
-    _show(advice, classes, as_json=as_json)
 
 
 def _page(path: Path) -> str:

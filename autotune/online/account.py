@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from autotune.core.costs import CostProfile
 from autotune.core.eviction import PolicySpec
 from autotune.core.trace import Trace
-from autotune.core.types import StoreMode
+from autotune.core.types import Arm, StoreMode
 from autotune.online.settings import OnlineSettings
 from autotune.online.simulate import OnlineResult
 from autotune.sim.config import CacheConfig
@@ -86,8 +87,8 @@ class OnlineAccount:
         staged: LRU with the store mode of the learned rule, as an engine with that mode does by itself.
         joint: One LRU over both tiers with that mode, in which the loop begins.
         live: The run.
-        shadows: What the guard compared: the shadow caches ``lru`` and ``learned`` at the moments of the live one;
-            sampled ones count only what they saw.
+        shadows: What the guard compared: the shadow of each way to run at the moments of the live cache; sampled ones
+            count only what they saw.
         gain: What was gained, apart.
         accesses_per_s: Block accesses per second of this machine's time, with all fits.
         fit_seconds: Seconds of every fit.
@@ -98,7 +99,7 @@ class OnlineAccount:
     staged: Totals
     joint: Totals
     live: Totals
-    shadows: tuple[tuple[str, Totals], ...]
+    shadows: Mapping[Arm, Totals]
     gain: Gain
     accesses_per_s: float
     fit_seconds: tuple[float, ...]
@@ -137,13 +138,12 @@ def account_for(result: OnlineResult, lru: LruRuns, start: int, memory: Memory) 
         memory: Of the process.
     """
     stock, staged, joint, live = (cache.totals(start) for cache in (lru.stock, lru.staged, lru.joint, result.cache))
-    shadows = (("lru", result.lru), ("learned", result.learned))
     return OnlineAccount(
         stock=stock,
         staged=staged,
         joint=joint,
         live=live,
-        shadows=tuple((name, shadow.totals(start)) for name, shadow in shadows),
+        shadows={arm: shadow.totals(start) for arm, shadow in result.shadows.items()},
         gain=Gain.of(stock.cost_s, joint.cost_s, live.cost_s),
         accesses_per_s=float(np.diff(result.cache.trace.block_offsets).sum()) / max(result.wall_s, 1e-9),
         fit_seconds=tuple(fit.fit_seconds for fit in result.fits),

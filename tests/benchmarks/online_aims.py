@@ -90,7 +90,7 @@ _HEADS = (
     "of it by learning",
     "LRU in the mode",
     "written, % of LRU's",
-    "LRU / learned, % of requests",
+    "LRU / hazard / fixed key, % of requests",
     "total cost against LRU, worst seed",
 )
 

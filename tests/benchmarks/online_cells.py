@@ -46,7 +46,7 @@ class Run:
         whole_span_s: From the first arrival to the last one's start, waits included.
         oversized_requests: Requests larger than the device (service timing).
         waited_s: Seconds that requests waited for room (service timing).
-        arm_frac: Share of requests under LRU, and under what was learned.
+        arm_frac: Share of requests under each way to run.
         fits: Models fitted.
         why: What the loop last waited for, in words; empty = nothing.
         truths: Calibration on unseen time, where it was asked for.
@@ -65,7 +65,7 @@ class Run:
     waited_s: float
     joint_cost_s: float = 0.0
     learned_frac: float = 0.0
-    arm_frac: tuple[float, float] = (1.0, 0.0)
+    arm_frac: tuple[float, ...] = (1.0, 0.0, 0.0)
     fits: int = 0
     why: str = ""
     truths: tuple[Truth, ...] = ()

@@ -16,7 +16,7 @@ from peers_policies import BOUND, LRU, Task
 
 from autotune.core.eviction import PolicySpec
 from autotune.core.trace import Trace
-from autotune.core.types import StoreMode, Timing
+from autotune.core.types import Arm, StoreMode, Timing
 from autotune.online.settings import OnlineSettings
 from autotune.online.simulate import OnlineResult, simulate_online
 from autotune.sim.engine import simulate_cache
@@ -134,7 +134,7 @@ def with_loop(run: Run, result: OnlineResult) -> Run:
         run,
         joint_cost_s=lru.cost_s,
         learned_frac=1.0 - shadow.whole_cost_s / max(lru.whole_cost_s, 1e-9),
-        arm_frac=result.arm_frac,
+        arm_frac=tuple(result.arm_frac[arm] for arm in Arm),
         fits=len(result.fits),
         why=waits[-1] if waits else "",
     )

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from autotune.core.costs import CostProfile
 from autotune.core.trace import Trace
-from autotune.core.types import Arm, StoreMode
+from autotune.core.types import StoreMode
 from autotune.online.settings import OnlineSettings
 from autotune.online.simulate import simulate_online
 from autotune.sim.config import CacheConfig
@@ -20,7 +20,7 @@ def online(
 ) -> tuple[CacheResult, str]:
     """``--policy online``: starts with LRU, learns on what has passed, and obeys where its guard lets it."""
     result = simulate_online(trace, replace(engine, store_mode=mode), costs, OnlineSettings(seed=seed))
-    return result.cache, f"obeyed for {100 * result.arm_frac[Arm.LEARNED]:.0f} % of requests, {len(result.fits)} fits"
+    return result.cache, f"obeyed for {100 * result.learned_frac:.0f} % of requests, {len(result.fits)} fits"
 
 
 def learned_once(

@@ -48,7 +48,7 @@ def test_json_tells_the_gains_apart(written: tuple[Path, dict[str, Any]]) -> Non
     assert payload["policy"] == "online"
     assert online["gain"]["mode_frac"] + online["gain"]["learning_frac"] == pytest.approx(online["gain"]["total_frac"])
     assert sum(online["arm_frac"].values()) == pytest.approx(1.0)
-    assert online["arm_frac"].keys() == online["shadows"].keys() == {"lru", "learned"}
+    assert online["arm_frac"].keys() == online["shadows"].keys() == {"lru", "hazard", "fixed_key"}
     lru_s = [online[name]["cost_s"] for name in ("stock", "staged", "joint")]
     assert min(lru_s) > payload["cost_s"]
     assert online["gain"]["mode_frac"] == pytest.approx(1.0 - lru_s[2] / lru_s[0])

@@ -34,6 +34,7 @@ REQUESTS = 6000
 ROOMY = Budgets(device_bytes=2000 * BLOCK_BYTES, host_bytes=4000 * BLOCK_BYTES)
 FACTS = EngineFacts("vllm", "0.32.0", ("llama-3.1-8b",), 131_072)
 STREAM = StreamFacts("vllm 0.32.0", "llama-3.1-8b", 16, 131_072, n_groups=1)
+BY_TICK = LearningSettings(form=RankForm.HAZARD)
 ONLINE = parse_settings(
     """
 online:
@@ -46,7 +47,7 @@ def search(folder: Path, **changes: object) -> TuneOutcome:
     """What a job on the bundled conversations finds, in this process."""
     record(folder, REQUESTS)
     (folder / "work").mkdir(exist_ok=True)
-    return tune_and_validate(job(folder, **{"budgets": ROOMY, **changes}))
+    return tune_and_validate(job(folder, **{"budgets": ROOMY, "online": BY_TICK, **changes}))
 
 
 @cache

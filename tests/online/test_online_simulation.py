@@ -65,7 +65,7 @@ def test_a_loop_that_never_changes_is_lru_access_by_access(
     same_columns(result.cache, lru)
     if store is StoreMode.EAGER:
         same_columns(result.cache, simulate_cache(conversation, engine, costs))
-    assert result.arm_frac == (1.0, 0.0)
+    assert result.learned_frac == 0.0
 
 
 @pytest.mark.parametrize("store", list(StoreMode))
@@ -76,13 +76,13 @@ def test_under_instant_timing_the_shadow_of_lru_is_lru_whatever_the_live_cache_o
     device = conversation.n_blocks // 100
     engine = CacheConfig(device, 4 * device, store_mode=store)
     result = simulate_online(conversation, engine, costs)
-    assert result.arm_frac[Arm.LEARNED] > 0.5
+    assert result.learned_frac > 0.5
     same_columns(result.lru, simulate_joint_lru(conversation, engine, costs))
 
 
 def test_it_learns_and_saves_seconds(learned: OnlineResult) -> None:
     """On a production trace the loop ends up obeying what it learned, and saves more than a per cent of all seconds."""
-    assert learned.arm_frac[Arm.LEARNED] > 0.5
+    assert learned.learned_frac > 0.5
     assert learned.cache.totals().cost_s < 0.99 * learned.lru.totals().cost_s
 
 
@@ -138,7 +138,7 @@ def test_sampled_shadows_see_whole_chains_and_come_to_the_same_end(conversation:
     result = simulate_online(conversation, engine, costs, OnlineSettings(shadow_frac=0.5, shadow_min_blocks=1))
     looked = result.lru.device_hit + result.lru.host_hit
     assert 0 < np.count_nonzero(looked) < np.count_nonzero(result.cache.device_hit + result.cache.host_hit)
-    assert result.arm_frac[Arm.LEARNED] > 0.5
+    assert result.learned_frac > 0.5
 
 
 def test_where_the_host_never_fills_it_stays_with_lru_and_says_why(conversation: Trace, costs: CostProfile) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from autotune.core.policy import PolicyDocument
-from autotune.core.types import Arm, StoreMode
+from autotune.core.types import Arm, RankForm, StoreMode
 from autotune.core.units import MIB
 from autotune.report.facts import Facts, KeyFigure
 from autotune.report.formats import duration, number, percent, seconds_decimals, with_percent
@@ -14,6 +14,7 @@ from autotune.search.online_run import OnlineRun, why_lru
 from autotune.sim.result import Totals
 
 STOCK, STAGED, JOINT = "LRU, eager stores", "LRU, {mode} stores", "one LRU over both tiers, {mode} stores"
+_KEYS = {RankForm.HAZARD: "ranked anew in every tick", RankForm.FIXED_KEY: "by fixed keys"}
 COLUMNS = ("policy", "device hits (%)", "host hits (%)", "net seconds saved (s)", "cost (s)", "stored (GB)")
 
 
@@ -32,7 +33,7 @@ class Row:
 
 def arm_name(run: OnlineRun, arm: Arm) -> str:
     """A way to run in words."""
-    return lru_names(run)[-1] if arm.form is None else f"learned, {_FORMS[arm.form]}"
+    return lru_names(run)[-1] if arm.form is None else f"learned, {_KEYS[arm.form]}"
 
 
 def lru_names(run: OnlineRun) -> tuple[str, ...]:
@@ -86,7 +87,9 @@ def rows(run: OnlineRun) -> tuple[Row, ...]:
     decimals = seconds_decimals(abs(account.live.net_seconds_saved))
     found = list(zip(lru_names(run), (account.stock, account.staged, account.joint), strict=False))
     found.append(("online", account.live))
-    found.append(("what was learned, obeyed without a guard (shadow)", dict(account.shadows)["learned"]))
+    for arm, totals in account.shadows.items():
+        if arm is not Arm.LRU:
+            found.append((f"{arm_name(run, arm)}, obeyed without a guard (shadow)", totals))
     return tuple(Row((name, *_cells(totals, decimals)), totals is account.live) for name, totals in found)
 
 

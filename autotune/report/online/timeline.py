@@ -15,7 +15,7 @@ from autotune.search.online_run import OnlineRun
 from autotune.sim.result import CacheResult, Seconds
 
 _POINTS = 400
-ARM_COLOURS = {Arm.LRU: "var(--lru)", Arm.LEARNED: "var(--tuned)"}
+ARM_COLOURS = {Arm.LRU: "var(--lru)", Arm.HAZARD: "var(--tuned)", Arm.FIXED_KEY: "var(--other)"}
 _LRU_LINES = (("var(--lru)", "dot"), ("var(--offload)", "dot"), ("var(--lru)", "solid"))  # stock, staged, joint
 _ARMS = (
     "It begins in LRU. The guard changes the way only where shadow caches, which see the same requests, have shown the "
@@ -24,7 +24,7 @@ _ARMS = (
 _REGRET = (
     "Seconds of prefill, loads and exposed stores that the run has saved beside each other way, added up since the "
     "start: above zero the run is ahead, and a line that falls says that the other way would have been better then. "
-    "The line of what was learned without a guard shows what caution cost, or was worth."
+    "The lines of what was learned without a guard show what caution cost, or was worth."
 )
 
 
@@ -120,5 +120,7 @@ def _others(run: OnlineRun) -> list[tuple[str, CacheResult, str, str]]:
     caches = (run.lru.stock, run.lru.staged, run.lru.joint)
     found = [(name, cache, *line) for name, cache, line in zip(lru_names(run), caches, _LRU_LINES, strict=False)]
     if run.shadows_saw_all and run.result.in_force is not None:
-        found.append(("learned, without a guard", run.result.learned, ARM_COLOURS[Arm.LEARNED], "dash"))
+        for arm, cache in run.result.shadows.items():
+            if arm is not Arm.LRU:
+                found.append((f"{arm_name(run, arm)}, without a guard", cache, ARM_COLOURS[arm], "dash"))
     return found

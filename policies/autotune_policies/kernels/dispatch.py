@@ -62,7 +62,7 @@ def is_resident(s: TierState, b: int) -> bool:
 
 
 @compiled
-def _admits_demoted(s: TierState, b: int) -> bool:
+def admits_demoted(s: TierState, b: int) -> bool:
     """Whether a missing block that a nearer tier evicts may come in."""
     kind = s.ints[KIND]
     if kind >= codes.RANK:
@@ -73,7 +73,7 @@ def _admits_demoted(s: TierState, b: int) -> bool:
 
 
 @compiled
-def _demote(s: TierState, b: int) -> None:
+def demote(s: TierState, b: int) -> None:
     """A missing block became resident because a nearer tier evicted it."""
     kind = s.ints[KIND]
     if kind >= _FIRST_RANKED:
@@ -140,12 +140,12 @@ def receive(
     n_before = s.ints[SIZE]
     for i in range(n if stores else as_int64(0)):
         b = victims[i]
-        if is_resident(s, b) or not _admits_demoted(s, b):
+        if is_resident(s, b) or not admits_demoted(s, b):
             continue
         s.ints[SEQUENCE] += 1
         if next_use_of.shape[0] > 0:
             s.ints[NEXT_USE] = next_use_of[b]
-        _demote(s, b)
+        demote(s, b)
     return s.ints[SIZE] - n_before
 
 

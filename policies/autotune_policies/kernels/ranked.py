@@ -148,11 +148,21 @@ def renew(s: TierState, b: int) -> None:
 
 @step
 def _reorder(s: TierState, b: int) -> None:
-    _rekey(s, b)
+    may_leave = evictable(s, b)
+    _set_key(s, b, may_leave)
     if s.nodes[b, SLOT] >= 0:
         update(s, b)
-    elif evictable(s, b):
+    elif may_leave:
         push(s, b)
+
+
+@step
+def _set_key(s: TierState, b: int, may_leave: bool) -> None:
+    """Note the key of a block; that of the learned rule only if it is needed, for a new leaf gets its own anyway."""
+    if may_leave or s.nodes[b, SLOT] >= 0 or s.ints[KIND] != codes.CLASS_HAZARD:
+        _rekey(s, b)
+    else:
+        s.keys[b, KEY_SEQUENCE] = s.ints[SEQUENCE]
 
 
 @step
@@ -222,8 +232,9 @@ def _settle_in(s: TierState, b: int) -> None:
     parent = as_int64(s.nodes[b, PARENT])
     if parent >= 0:
         s.nodes[parent, CHILDREN] += 1
-    _rekey(s, b)
-    if evictable(s, b):
+    may_leave = evictable(s, b)
+    _set_key(s, b, may_leave)
+    if may_leave:
         push(s, b)
 
 

@@ -13,7 +13,7 @@ from autotune.core.errors import ConfigError, SimulationError
 from autotune.core.policy import ClassHazardDocument, LruDocument, WriteBudget, parse
 from autotune.core.settings import Settings, ValidationSettings
 from autotune.core.trace import Trace
-from autotune.core.types import Arm, StoreMode, Timing
+from autotune.core.types import Arm, RankForm, StoreMode, Timing
 from autotune.online.past import rules_for
 from autotune.search.learned_document import Origin, document_in_force, online_document
 from autotune.search.online_run import OnlineRun
@@ -109,13 +109,18 @@ def test_the_promise_is_judged_after_the_fit_and_holds(trace: Trace, run: Online
 
 
 def test_the_policy_has_prices_of_its_ranks(run: OnlineRun) -> None:
-    """Both tiers are full, so room has a price on both, measured on the later half of the trace."""
+    """Both tiers are full, so room has a price on both, measured on the later half of the trace, or a key."""
     document = run.document()
     assert isinstance(document, ClassHazardDocument)
     prices = document.class_hazard.prices
     assert prices is not None
-    assert (prices.device_s_per_block_s or 0.0) > 0.0
-    assert (prices.host_s_per_block_s or 0.0) > 0.0
+    if document.class_hazard.form is RankForm.HAZARD:
+        assert (prices.device_s_per_block_s or 0.0) > 0.0
+        assert (prices.host_s_per_block_s or 0.0) > 0.0
+    else:
+        assert None is prices.device_s_per_block_s is prices.host_s_per_block_s
+        assert -1e9 < (prices.device_key_s or 0.0) < 0.0
+        assert -1e9 < (prices.host_key_s or 0.0) < 0.0
     assert prices.moments == 64
     assert prices.measured_on.startswith("requests 751 to 1,500 of the trace")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from autotune.core.reuse import ReuseModel
@@ -70,11 +70,13 @@ class Step:
         learned: A newly fitted rule; ``None`` = none.
         verdict: What the guard says after a whole period; ``None`` within one.
         note: Why nothing was fitted although it was due, else empty.
+        rest: Ways whose shadows may rest until something else is in force.
     """
 
     learned: Learned | None = None
     verdict: Verdict | None = None
     note: str = ""
+    rest: tuple[Arm, ...] = ()
 
 
 class OnlineLoop:
@@ -99,14 +101,17 @@ class OnlineLoop:
         learned, note = (None, "")
         if evidence.n_requests >= self._next_fit:
             learned, note = self._fit(evidence)
-        return Step(learned, verdict, note)
+        rest = self.guard.hopeless() if verdict else ()
+        self.guard.forget(rest)
+        return Step(learned, verdict, note, rest)
 
-    def begin_comparison(self) -> None:
-        """The learned shadows obey their first rules from now on; what they did before does not count."""
-        if not self._ready:
-            self._ready = True
-            self.guard.forget()
+    def begin_comparison(self, arms: Collection[Arm]) -> None:
+        """The shadows of these ways begin anew; what they did before does not count."""
+        self._ready = True
+        if arms:
+            self.guard.forget(arms)
             self._costs_s.clear()
+            self._period_requests = 0
 
     def _compare(self, evidence: Evidence, n_new: int) -> Verdict | None:
         settings = self._settings.guard

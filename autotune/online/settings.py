@@ -28,6 +28,8 @@ class GuardSettings:
         enter_errors: Standard errors by which the mean gain must exceed 0.
         enter_frac: Share of LRU's seconds that the mean gain must exceed.
         leave_errors: Standard errors that are added to the mean gain before it is found negative.
+        drop_errors: Standard errors by which a form of the rule must lose against the one in force, before its shadow
+            rests until the next fit.
     """
 
     min_period_requests: int = 64
@@ -37,6 +39,7 @@ class GuardSettings:
     enter_errors: float = 1.0
     enter_frac: float = 0.003
     leave_errors: float = 0.5
+    drop_errors: float = 3.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,9 +149,8 @@ def _put_in_force(cache: LearnedCache, loop: OnlineLoop, run: _Run, settings: On
     run.waiting, run.in_force = None, waiting
     rules = HazardRules(packed, gain_table(waiting.model, 0.0), waiting.tick_s, settings.copy_factor_in_force)
     cache.know(packed)
-    for arm in settings.arms:
-        cache.learn(arm, replace(rules, form=RankForm[arm.name]))
-    loop.begin_comparison()
+    begun = [arm for arm in settings.arms if cache.learn(arm, replace(rules, form=RankForm[arm.name]))]
+    loop.begin_comparison(begun)
 
 
 def _act(cache: LearnedCache, run: _Run, step: Step) -> None:
@@ -164,6 +163,8 @@ def _act(cache: LearnedCache, run: _Run, step: Step) -> None:
         note("fitted", f"from {step.learned.n_rows:,} runs of blocks")
     if step.note:
         note("waits", step.note)
+    for arm in step.rest:
+        cache.rest(arm)
     if step.verdict is not None and step.verdict.changed:
         arm = step.verdict.arm
         cache.switch(arm)
@@ -184,6 +185,6 @@ def _evidence(cache: LearnedCache, before: int, arms: Sequence[Arm]) -> Evidence
         n_requests=cache.position,
         device_turnover_s=device_s,
         host_turnover_s=host_s,
-        costs_s={arm: measure.cost_s(cache, arm, before) for arm in (Arm.LRU, *arms)},
+        costs_s={arm: measure.cost_s(cache, arm, before) for arm in cache.running if arm is Arm.LRU or arm in arms},
         rows=lambda: measure.rows_of(cache.history),
     )

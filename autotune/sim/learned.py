@@ -10,7 +10,6 @@ import numpy.typing as npt
 from autotune.core import registry
 from autotune.core.costs import CostProfile
 from autotune.core.decide.features import stop_code
-from autotune.core.decide.fixed import value_shift_ns
 from autotune.core.decide.policy_codes import CLASS_HAZARD, JOINT_LRU, LRU
 from autotune.core.decide.reuse_layout import N_EDGES
 from autotune.core.errors import SimulationError
@@ -165,6 +164,8 @@ class LearnedCache:
         self._rules: Rules = make_rules(self.trace, self.config, costs)
         self._none = np.zeros(0, np.int64)
         n = self.trace.n_requests
+        self._nodes = tiers.empty_nodes(self.trace.n_blocks)
+        scan.place_blocks(self.trace, self._nodes)
         self._values_ns = tiers.learned_values_ns(self.trace, costs)
         self._write_ns = 0.0
         if write_bytes_per_s > 0.0:
@@ -178,6 +179,7 @@ class LearnedCache:
         self._shadows = [self._side(shadow_frac, self._nothing if is_twin else self.seen) for _ in Arm if shadows]
         self._twin_since: dict[Arm, int] = dict.fromkeys(Arm, 0) if shadows and is_twin else {}
         self._may_join = shadows and is_twin
+        self._resting: set[Arm] = set()
         self._in_force: dict[Arm, HazardRules | None] = dict.fromkeys(Arm)
         self._clock = np.zeros(N_CLOCK, np.int64)
         self._wait_ns, self._finish_ns, self._running = (np.zeros(n, np.int64) for _ in range(3))
@@ -224,8 +226,18 @@ class LearnedCache:
         self._model = model_arrays(packed)
         _kernels.reclassify(self.history, self._model)
 
-    def learn(self, arm: Arm, rules: HazardRules) -> None:
-        """What was learned for a way to run: its shadow obeys from now on, and so does the live cache if it runs so."""
+    @property
+    def running(self) -> tuple[Arm, ...]:
+        """The ways whose shadows do not rest."""
+        return tuple(arm for arm in Arm if arm not in self._resting)
+
+    def learn(self, arm: Arm, rules: HazardRules) -> bool:
+        """What was learned for a way to run: its shadow obeys from now on, and so does the live cache if it runs so.
+
+        Returns:
+            Whether the shadow begins here: with all that the live cache has.
+        """
+        begins = self._in_force[arm] is None or arm in self._resting
         self._in_force[arm] = rules
         if arm is not self.arm:
             self._part(arm)
@@ -233,6 +245,13 @@ class LearnedCache:
             self._govern(self._shadows[arm], rules, _BOTH)
         if arm is self.arm:
             self._govern(self.live, rules, _BOTH)
+        return begins
+
+    def rest(self, arm: Arm) -> None:
+        """A way's shadow is not simulated until something else is learned for it: the live cache stands in for it."""
+        if self._may_join and arm not in self._twin_since:
+            self._join(arm)
+            self._resting.add(arm)
 
     def switch(self, arm: Arm) -> None:
         """The live cache runs in another way from now on; from a learned one on its shadow is what happens."""
@@ -240,20 +259,23 @@ class LearnedCache:
         self.obey(self._in_force[arm])
         self.arm = arm
         if self._may_join and arm is not Arm.LRU:  # LRU's own shadow stays what it would have been all along
-            self.shadow(arm)
-            self._twin_since[arm] = self.position
-            self._shadows[arm] = self._shadows[arm]._replace(takes=self._nothing)
+            self._join(arm)
 
     def obey(self, rules: HazardRules | None, governed: tuple[Tier, ...] = _BOTH) -> None:
         """The live cache obeys rules on the governed tiers; none = LRU, as on its other tiers."""
         self._govern(self.live, rules, governed)
 
+    def _join(self, arm: Arm) -> None:
+        self._twin_since[arm] = self.position
+        self._shadows[arm] = self._shadows[arm]._replace(takes=self._nothing)
+
     def _part(self, arm: Arm) -> None:
-        """A shadow goes its own way from here, with all that the live cache has."""
+        """A shadow for which the live cache stood goes its own way from here, with all that that has."""
         if arm not in self._twin_since:
             return
         shadow, live = self.shadow(arm), self.live
         del self._twin_since[arm]
+        self._resting.discard(arm)
         np.copyto(shadow.reserved, live.reserved)
         for tier, same in ((shadow.device, live.device), (shadow.host, live.host), (shadow.disk, live.disk)):
             _copy_into(tier, same)
@@ -321,9 +343,7 @@ class LearnedCache:
     def _learned_tier(self, blocks: int) -> TierState:
         """Both tiers count a block by the seconds that a hit on the host would save, so that their ranks compare."""
         context = tiers.tier_context(blocks, Tier.HOST, self.trace, self.costs)
-        state = tiers.learned_tier(context, self.trace.n_blocks, self.history.shared)
-        scan.place_blocks(self.trace, state.nodes)
-        return state
+        return tiers.learned_tier(context, self._nodes.copy(), self.history.shared)
 
 
 def _copy_into(state: TierState, original: TierState) -> None:
@@ -349,7 +369,7 @@ def _rank_by(state: TierState, rules: HazardRules, values_ns: npt.NDArray[np.int
         state.params[SCALE_NS], state.terms[:] = 0.0, values_ns
         return
     scale_ns = state.params[SCALE_NS] = rules.packed.scale_ns
-    state.terms[:] = [value_shift_ns(scale_ns, value_ns) for value_ns in values_ns.tolist()]
+    _kernels.fill_value_shifts(scale_ns, values_ns, state.terms)
 
 
 def _history_of(trace: Trace, window_rows: int, forget_s: float, hints: Hints) -> History:

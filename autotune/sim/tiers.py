@@ -125,9 +125,7 @@ def compiled_tier(spec: PolicySpec, context: TierContext, n_blocks: int) -> Tier
     """
     plain_policy(spec, TierContext(1))  # validates the parameters, by the same rules as everywhere
     n_columns = N_LIST_COLUMNS if spec.name in _LISTS_ONLY else N_NODE_COLUMNS
-    nodes = np.zeros((n_blocks + N_LISTS, n_columns), np.int32)
-    heads = np.arange(n_blocks, n_blocks + N_LISTS)
-    nodes[heads, PREV] = nodes[heads, NEXT] = heads
+    nodes = empty_nodes(n_blocks, n_columns)
     ints = np.zeros(N_INTS, np.int64)
     ints[KIND], ints[CAPACITY], ints[N_BLOCKS] = CODES[spec.name], context.capacity_blocks, n_blocks
     params, terms = _parameters(spec, context)
@@ -149,19 +147,25 @@ def compiled_tier(spec: PolicySpec, context: TierContext, n_blocks: int) -> Tier
     )
 
 
-def learned_tier(context: TierContext, n_blocks: int, shared: npt.NDArray[np.int64]) -> TierState:
-    """State of a tier of the learned policy, empty, under LRU until rules are put in force.
+def empty_nodes(n_blocks: int, n_columns: int = N_NODE_COLUMNS) -> npt.NDArray[np.int32]:
+    """``(n_blocks + N_LISTS, n_columns)`` rows of blocks that are nowhere, and of lists that are empty."""
+    nodes = np.zeros((n_blocks + N_LISTS, n_columns), np.int32)
+    heads = np.arange(n_blocks, n_blocks + N_LISTS)
+    nodes[heads, PREV] = nodes[heads, NEXT] = heads
+    return nodes
+
+
+def learned_tier(context: TierContext, nodes: npt.NDArray[np.int32], shared: npt.NDArray[np.int64]) -> TierState:
+    """State of a tier of the learned policy, empty; whoever asks says what governs it.
 
     Args:
         context: Capacity and values.
-        n_blocks: Distinct blocks of the trace.
+        nodes: Where the blocks stand, see :func:`autotune.sim.scan.place_blocks`.
         shared: ``(n_blocks, N_SHARED_COLUMNS)`` what all tiers know of each block.
     """
-    nodes = np.zeros((n_blocks + N_LISTS, N_NODE_COLUMNS), np.int32)
-    heads = np.arange(n_blocks, n_blocks + N_LISTS)
-    nodes[heads, PREV] = nodes[heads, NEXT] = heads
+    n_blocks = len(shared)
     ints = np.zeros(N_INTS, np.int64)
-    ints[KIND], ints[CAPACITY], ints[N_BLOCKS] = CODES["class_hazard"], context.capacity_blocks, n_blocks
+    ints[CAPACITY], ints[N_BLOCKS] = context.capacity_blocks, n_blocks
     return TierState(
         ints=ints,
         floats=np.zeros(N_FLOATS + N_CLASSES * N_AGE_BINS),

@@ -26,13 +26,14 @@ from autotune_policies.kernels import (
 from autotune_policies.kernels.decide import load_pays, prefill_s, transfer_s
 from autotune_policies.kernels.jit import as_int64, compiled, entry, inlined, step
 from autotune_policies.kernels.observe import observe, reclassify
-from autotune_policies.kernels.terms import fill_value_terms
+from autotune_policies.kernels.terms import fill_value_shifts, fill_value_terms
 
 __all__ = [
     "advance",
     "as_int64",
     "compiled",
     "entry",
+    "fill_value_shifts",
     "fill_value_terms",
     "inlined",
     "is_resident",

@@ -30,20 +30,31 @@ def rows_of(history: History) -> Rows:
     )
 
 
-def turnovers_s(cache: LearnedCache) -> tuple[float, float]:
-    """Seconds in which LRU replaces the content of the device, and of the host, once, at the rate so far.
+class Turnovers:
+    """How fast LRU replaces the content of device and host, from the counts of its shadow so far.
 
-    0 before it filled the tier. A sampled shadow has as large a share of the capacities as it sees of the chains.
+    Args:
+        cache: The simulated engine; a sampled shadow has as large a share of the capacities as it sees of the chains.
     """
-    lru, lengths = cache.shadow(Arm.LRU), np.diff(cache.trace.block_offsets[: cache.position + 1])
-    out = lru.out[: cache.position]
-    missed = int(lengths[cache.seen[: cache.position] > 0].sum()) - int(out[:, DEVICE_HIT].sum())
-    stored = missed - int(out[:, [HOST_HIT, DISK_HIT]].sum())
-    device, host = int(lru.device.ints[CAPACITY]), int(lru.host.ints[CAPACITY])
-    return (
-        cache.now_s() * device / missed if missed > device else 0.0,
-        cache.now_s() * host / stored if stored > host else 0.0,
-    )
+
+    def __init__(self, cache: LearnedCache) -> None:
+        self._cache = cache
+        self._lengths = np.diff(cache.trace.block_offsets)
+        self._position = self._missed = self._found_below = 0
+
+    def seconds(self) -> tuple[float, float]:
+        """Seconds in which the device's content is replaced once, and the host's; 0 before LRU filled the tier."""
+        cache = self._cache
+        lru, new = cache.shadow(Arm.LRU), slice(self._position, cache.position)
+        self._position = cache.position
+        self._missed += int(self._lengths[new][cache.seen[new] > 0].sum()) - int(lru.out[new, DEVICE_HIT].sum())
+        self._found_below += int(lru.out[new, HOST_HIT].sum()) + int(lru.out[new, DISK_HIT].sum())
+        stored = self._missed - self._found_below
+        device, host = int(lru.device.ints[CAPACITY]), int(lru.host.ints[CAPACITY])
+        return (
+            cache.now_s() * device / self._missed if self._missed > device else 0.0,
+            cache.now_s() * host / stored if stored > host else 0.0,
+        )
 
 
 def cost_s(cache: LearnedCache, arm: Arm, start: int) -> float:

@@ -37,7 +37,7 @@ def learn_past(trace: Trace, engine: CacheConfig, costs: CostProfile, settings: 
         hints=hints_of(trace),
     )
     cache.run(cache.trace.n_requests)
-    device_s, host_s = measure.turnovers_s(cache)
+    device_s, host_s = measure.Turnovers(cache).seconds()
     evidence = Evidence(
         now_s=cache.now_s(),
         n_requests=cache.position,

@@ -120,13 +120,13 @@ def simulate_online(
         forget_s=settings.forget_s,
         hints=hints,
     )
-    loop, run = OnlineLoop(settings), _Run()
+    loop, run, turnovers = OnlineLoop(settings), _Run(), measure.Turnovers(cache)
     while cache.position < cache.trace.n_requests:
         before = cache.position
         _put_in_force(cache, loop, run, settings)
         cache.run(before + STEP_REQUESTS)
         run.requests[loop.guard.arm] += cache.position - before
-        _act(cache, run, loop.step(_evidence(cache, before, settings.arms), cache.position - before))
+        _act(cache, run, loop.step(_evidence(cache, turnovers, before, settings.arms), cache.position - before))
     n = max(1, cache.trace.n_requests)
     return OnlineResult(
         cache=cache.result(),
@@ -178,8 +178,8 @@ def _in_force(run: _Run, arm: Arm) -> Learned | None:
     return replace(run.in_force, form=arm.form)
 
 
-def _evidence(cache: LearnedCache, before: int, arms: Sequence[Arm]) -> Evidence:
-    device_s, host_s = measure.turnovers_s(cache)
+def _evidence(cache: LearnedCache, turnovers: measure.Turnovers, before: int, arms: Sequence[Arm]) -> Evidence:
+    device_s, host_s = turnovers.seconds()
     return Evidence(
         now_s=cache.now_s(),
         n_requests=cache.position,

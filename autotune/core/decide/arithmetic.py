@@ -8,10 +8,11 @@ multiplications, one division and exact scaling by powers of two, which every IE
 from __future__ import annotations
 
 import math
+from typing import Any
 
 _SQRT_HALF = 0.7071067811865476
 _LOG2_E = 1.4426950408889634
-_LN_2 = 0.6931471805599453
+LN_2 = 0.6931471805599453
 
 
 def log2_exactly_rounded_ops(x: float) -> float:
@@ -45,7 +46,11 @@ def exp2_exactly_rounded_ops(x: float) -> float:
     if x < -1022.0:
         return 0.0
     whole = math.floor(x + 0.5)
-    u = (x - whole) * _LN_2
+    return math.ldexp(exp_series((x - whole) * LN_2), int(whole))
+
+
+def exp_series(u: Any) -> Any:
+    """e**u for u in [-ln 2 / 2, ln 2 / 2], of a number, or of each in an array, to the same bit."""
     series = 1.0 / 6227020800.0
     series = series * u + 1.0 / 479001600.0
     series = series * u + 1.0 / 39916800.0
@@ -59,5 +64,4 @@ def exp2_exactly_rounded_ops(x: float) -> float:
     series = series * u + 1.0 / 6.0
     series = series * u + 1.0 / 2.0
     series = series * u + 1.0
-    series = series * u + 1.0
-    return math.ldexp(series, int(whole))
+    return series * u + 1.0

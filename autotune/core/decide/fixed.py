@@ -7,13 +7,12 @@ The smallest key leaves first. There are no ticks; it is for engines whose order
 
 from __future__ import annotations
 
-from autotune.core.decide.arithmetic import log2_exactly_rounded_ops
+from autotune.core.decide.arithmetic import LN_2, log2_exactly_rounded_ops
 from autotune.core.decide.rank import NS_PER_S, round_half_up
 
 SCALE_HORIZONS = 3.0
 USES_WEIGHT = 0.7
 ODDS_PARTS = 3
-LN_2 = 0.6931471805599453
 SHIFT_LIMIT_NS = 1 << 60
 LEAVES_FIRST_NS = 1 << 62
 _ODDS_UNIT = 2.0**-40

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from autotune.core.decide.arithmetic import exp2_exactly_rounded_ops
+from autotune.core.decide.arithmetic import LN_2, exp_series
 from autotune.core.reuse.model import ReuseModel
 
 _LOG2_E = 1.4426950408889634
+_LEAST_EXPONENT = -1022.0  # below it, 2 to that power counts as 0
 # Below this, 1 - exp(-x) is taken from its power series, which loses no digits there.
 _SMALL = 1e-4
 
@@ -58,9 +59,11 @@ def _running_sum(steps: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 
 def exp_minus(x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """exp(-x), for x of any shape, at least 0 or infinite."""
-    flat = [exp2_exactly_rounded_ops(-value * _LOG2_E) for value in x.ravel().tolist()]
-    return np.array(flat, np.float64).reshape(x.shape)
+    """exp(-x), for x of any shape, at least 0 or infinite; the same on every machine."""
+    exponent = np.maximum(-x * _LOG2_E, _LEAST_EXPONENT - 1.0)
+    whole = np.floor(exponent + 0.5)
+    found: npt.NDArray[np.float64] = np.ldexp(exp_series((exponent - whole) * LN_2), whole.astype(np.int64))
+    return np.where(exponent < _LEAST_EXPONENT, 0.0, found)
 
 
 def mean_survival(x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

@@ -27,7 +27,7 @@ def _compiled(function: Callable[..., Any], **bound: Any) -> Any:
 
 
 log2 = compiled(_arithmetic.log2_exactly_rounded_ops)
-exp2 = compiled(_arithmetic.exp2_exactly_rounded_ops)
+exp2 = _compiled(_arithmetic.exp2_exactly_rounded_ops, exp_series=compiled(_arithmetic.exp_series))
 round_half_up = compiled(_rank.round_half_up)
 decayed_frequency = _compiled(_rank.decayed_frequency, exp2_exactly_rounded_ops=exp2)
 frequency_term_ns = _compiled(_rank.frequency_term_ns, log2_exactly_rounded_ops=log2, round_half_up=round_half_up)

@@ -103,3 +103,10 @@ def test_reuse_before_the_device_lets_go_gains_nothing() -> None:
     young = bin_ages_s(EDGES) < 50.0
     assert (with_device[:, young] < without[:, young]).all()
     assert (with_device[:, ~young] == without[:, ~young]).all()
+
+
+@given(st.lists(st.floats(0.0, 1e4) | st.sampled_from([0.0, 708.0, 709.0, 1e300, math.inf]), min_size=1))
+def test_an_array_and_single_numbers_give_the_same_bits(values: list[float]) -> None:
+    """What is computed for all ages at once equals the scalar function, which engines use, one by one."""
+    one_by_one = [exp2_exactly_rounded_ops(-value * 1.4426950408889634) for value in values]
+    np.testing.assert_array_equal(exp_minus(np.array(values)), one_by_one)

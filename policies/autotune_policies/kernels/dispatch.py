@@ -12,11 +12,11 @@ from autotune.core.decide import policy_codes as codes
 from autotune.core.state import GHOST, KIND, NEXT_USE, SEQUENCE, SIZE, WHERE, TierState
 from autotune_policies.kernels import (
     arc,
+    class_hazard,
     joint_lru,
     lru,
     offers,
     ranked,
-    reranking,
     s3fifo,
     sieve,
     two_hit,
@@ -100,7 +100,9 @@ def demote(s: TierState, b: int) -> None:
 def remove(s: TierState, b: int) -> None:
     """A resident block left for a reason other than space."""
     kind = s.ints[KIND]
-    if kind >= _FIRST_RANKED:
+    if kind == codes.CLASS_HAZARD:
+        class_hazard.remove(s, b)
+    elif kind >= _FIRST_RANKED:
         ranked.remove(s, b)
     elif kind == codes.JOINT_LRU:
         joint_lru.remove(s, b)
@@ -121,7 +123,8 @@ def remove(s: TierState, b: int) -> None:
 @compiled
 def advance(s: TierState) -> None:
     """Time goes on."""
-    reranking.advance(s)
+    if s.ints[KIND] == codes.CLASS_HAZARD:
+        class_hazard.advance(s)
 
 
 @compiled
@@ -137,7 +140,7 @@ def receive(
     if kind == codes.JOINT_LRU:
         return joint_lru.receive(s, victims, n, stores)
     if kind == codes.CLASS_HAZARD:
-        return ranked.receive(s, victims, n, stores)
+        return class_hazard.receive(s, victims, n, stores)
     n_before = s.ints[SIZE]
     for i in range(n if stores else as_int64(0)):
         b = victims[i]
@@ -160,13 +163,13 @@ def take_back_write(s: TierState) -> None:
 @entry
 def reorder_all(s: TierState) -> None:
     """Other rules are in force on a tier of the learned policy."""
-    reranking.reorder_all(s)
+    class_hazard.reorder_all(s)
 
 
 @entry
 def take_over(s: TierState, nearer: TierState) -> None:
     """The learned rule is in force on a tier that was LRU; ``nearer`` is the tier above, or ``s`` itself."""
-    reranking.take_over(s, nearer)
+    class_hazard.take_over(s, nearer)
 
 
 @entry
@@ -183,7 +186,9 @@ def shrink(s: TierState, reserved: int) -> int:
         How many blocks left; they stand in ``victims``, in order. If it is full, more may have to leave.
     """
     kind = s.ints[KIND]
-    if kind >= _FIRST_RANKED:
+    if kind == codes.CLASS_HAZARD:
+        n = class_hazard.shrink(s, reserved)
+    elif kind >= _FIRST_RANKED:
         n = ranked.shrink(s, reserved)
     elif kind == codes.JOINT_LRU:
         n = joint_lru.shrink(s, reserved)
@@ -218,7 +223,9 @@ def refresh(
     """
     last = lo + ((hi - lo) // stride) * stride - 1
     kind = s.ints[KIND]
-    if kind >= _FIRST_RANKED:
+    if kind == codes.CLASS_HAZARD:
+        class_hazard.refresh(s, ids, lo, last, stride, may_insert)
+    elif kind >= _FIRST_RANKED:
         ranked.refresh(s, ids, lo, last, stride, next_use_of, may_insert)
     elif kind == codes.LRU:
         lru.refresh(s, ids, lo, last, stride, may_insert)

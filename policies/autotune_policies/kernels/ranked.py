@@ -1,8 +1,7 @@
 """All policies that evict the smallest key, compiled: rank rule, LFU, LRFU, GDSF and the clairvoyant bounds.
 
 They differ in the key only; statistics, ghosts, the heap and the leaf rule are common.
-``params``: weight_ns, half_life_s, ghost entries, admission code (0 all, 1 marginal, 2 two-hit); those of the learned
-rule, which keeps no statistics of its own, are described in :mod:`autotune_policies.kernels.hazard`.
+``params``: weight_ns, half_life_s, ghost entries, admission code (0 all, 1 marginal, 2 two-hit).
 
 Blocks of one request mostly share their history, so the last decay and the last logarithm are kept and used again
 where their inputs are the same: ``floats`` holds the frequency that was decayed, what it came to, and the frequency
@@ -40,7 +39,6 @@ from autotune.core.state import (
     WHERE,
     TierState,
 )
-from autotune_policies.kernels import hazard, writes
 from autotune_policies.kernels.decide import (
     decayed_frequency,
     frequency_term_ns,
@@ -65,15 +63,13 @@ def leaf_only(s: TierState) -> bool:
     kind = s.ints[KIND]
     if kind == codes.RANK:
         return s.params[_WEIGHT_NS] > 0.0  # without weight it is LRU, which knows no leaves
-    return kind == codes.CLASS_HAZARD or kind == codes.CLAIRVOYANT or kind == codes.CLAIRVOYANT_SECONDS
+    return kind == codes.CLAIRVOYANT or kind == codes.CLAIRVOYANT_SECONDS
 
 
 @step
 def evictable(s: TierState, b: int) -> bool:
-    """Whether the leaf rule lets a resident leave; what continues a spare copy hangs on the nearer tier's block."""
-    if s.nodes[b, CHILDREN] == 0 or not leaf_only(s):
-        return True
-    return s.ints[KIND] == codes.CLASS_HAZARD and hazard.is_spare(s, b)
+    """Whether the leaf rule lets a resident leave."""
+    return s.nodes[b, CHILDREN] == 0 or not leaf_only(s)
 
 
 @step
@@ -91,16 +87,12 @@ def _counted(s: TierState, b: int) -> float:
 
 @step
 def _count(s: TierState, b: int) -> None:
-    if s.ints[KIND] == codes.CLASS_HAZARD:
-        hazard.hold_copy(s, b)
-        return
     s.counts[b] = _counted(s, b)
     s.keys[b, LAST_NS] = s.ints[NOW_NS]
 
 
 @step
-def value_term(s: TierState, b: int) -> int:
-    """What the seconds at stake contribute to the key of a block, by its depth."""
+def _value_term(s: TierState, b: int) -> int:
     return s.terms[min(as_int64(s.nodes[b, DEPTH]), s.terms.shape[0] - 1)]
 
 
@@ -115,11 +107,9 @@ def _rank_ns(s: TierState, frequency: float, term_ns: int) -> int:
 @step
 def _rekey(s: TierState, b: int) -> None:
     kind = s.ints[KIND]
-    term = value_term(s, b)
+    term = _value_term(s, b)
     if kind == codes.RANK or kind == codes.LRFU:
         key = _rank_ns(s, s.counts[b], term)
-    elif kind == codes.CLASS_HAZARD:
-        key = hazard.key_of(s, b, term)
     elif kind == codes.CLAIRVOYANT:
         key = next_use_key(s.ints[NEXT_USE])
     elif kind == codes.CLAIRVOYANT_SECONDS:
@@ -148,53 +138,22 @@ def renew(s: TierState, b: int) -> None:
 
 @step
 def _reorder(s: TierState, b: int) -> None:
-    may_leave = evictable(s, b)
-    _set_key(s, b, may_leave)
+    _rekey(s, b)
     if s.nodes[b, SLOT] >= 0:
         update(s, b)
-    elif may_leave:
+    elif evictable(s, b):
         push(s, b)
-
-
-@step
-def _set_key(s: TierState, b: int, may_leave: bool) -> None:
-    """Note the key of a block; that of the learned rule only if it is needed, for a new leaf gets its own anyway."""
-    if may_leave or s.nodes[b, SLOT] >= 0 or s.ints[KIND] != codes.CLASS_HAZARD:
-        _rekey(s, b)
-    else:
-        s.keys[b, KEY_SEQUENCE] = s.ints[SEQUENCE]
 
 
 @step
 def foresee(s: TierState, b: int) -> None:
     """Note as key of a missing block the rank that it would have if it came in now; only the rank rule needs that."""
-    s.keys[b, KEY] = _rank_ns(s, _counted(s, b), value_term(s, b))
-
-
-@compiled
-def _pays_for_write(s: TierState, b: int) -> bool:
-    """Whether the write budget, if there is one, allows a missing block.
-
-    One that a resident continues needs no rank, for without it the resident is of no use; it may even be written on
-    credit, which the next ones have to wait for.
-    """
-    if s.nodes[b, CHILDREN] > 0:
-        return writes.has_credit(s)
-    factor = writes.price(s)
-    if factor <= 1.0 or s.ints[SIZE] < s.ints[CAPACITY]:
-        return factor < np.inf
-    victim = next_victim(s)
-    hazard.hold_alone(s, b)
-    if victim < 0:
-        return False
-    return hazard.outranks(s, hazard.key_of(s, b, value_term(s, b)), s.keys[victim, KEY], factor)
+    s.keys[b, KEY] = _rank_ns(s, _counted(s, b), _value_term(s, b))
 
 
 @step
 def admits(s: TierState, b: int) -> bool:
     """Whether a missing block may become resident; marginal admission is settled by the eviction that follows."""
-    if s.ints[KIND] == codes.CLASS_HAZARD:
-        return _pays_for_write(s, b)
     return s.params[_ADMISSION] != 2.0 or s.nodes[b, WHERE] == GHOST
 
 
@@ -222,8 +181,6 @@ def demote(s: TierState, b: int) -> None:
 
 @step
 def _settle_in(s: TierState, b: int) -> None:
-    if s.ints[KIND] == codes.CLASS_HAZARD:
-        writes.spend(s)
     if s.nodes[b, WHERE] == GHOST:
         unlink(s, _GHOSTS, b)
     s.nodes[b, WHERE] = _RESIDENT
@@ -232,9 +189,8 @@ def _settle_in(s: TierState, b: int) -> None:
     parent = as_int64(s.nodes[b, PARENT])
     if parent >= 0:
         s.nodes[parent, CHILDREN] += 1
-    may_leave = evictable(s, b)
-    _set_key(s, b, may_leave)
-    if may_leave:
+    _rekey(s, b)
+    if evictable(s, b):
         push(s, b)
 
 
@@ -272,9 +228,6 @@ def _new_leaf(s: TierState, b: int) -> int:
     s.nodes[parent, CHILDREN] -= 1
     if s.nodes[parent, WHERE] != _RESIDENT or s.nodes[parent, SLOT] >= 0 or not evictable(s, parent):
         return as_int64(-1)
-    if s.ints[KIND] == codes.CLASS_HAZARD and leaf_only(s):
-        # Its key may be that of an earlier tick, for only what is in the heap is ranked when a tick begins.
-        s.keys[parent, KEY] = hazard.key_of(s, parent, value_term(s, parent))
     return parent
 
 
@@ -289,18 +242,6 @@ def remove(s: TierState, b: int) -> None:
     _become_ghost(s, b)
 
 
-@compiled
-def next_victim(s: TierState) -> int:
-    """The block that would leave next, which then is the root of the heap; -1 if none may leave."""
-    while s.ints[HEAP_SIZE] > 0:
-        b = s.heap[0, HEAP_BLOCK]
-        if s.nodes[b, PINS] > 0 or not evictable(s, b):
-            take_out(s, b)
-        elif not settle_root(s):
-            return b
-    return as_int64(-1)
-
-
 @step
 def remove_root(s: TierState, b: int) -> None:
     """Block ``b``, the root of the heap, leaves."""
@@ -311,33 +252,6 @@ def remove_root(s: TierState, b: int) -> None:
     else:
         take_out(s, b)
     _become_ghost(s, b)
-
-
-@step
-def _lose_copy(s: TierState, b: int) -> None:
-    hazard.hold_alone(s, b)
-    s.keys[b, KEY] = hazard.key_of(s, b, value_term(s, b))
-    if s.nodes[b, SLOT] >= 0:
-        update(s, b)
-
-
-@compiled
-def receive(s: TierState, victims: npt.NDArray[np.int64], n: int, stores: bool) -> int:
-    """To a tier of the learned rule: the device gave up the first ``n`` of ``victims``; see the joint LRU's.
-
-    Returns:
-        How many came down.
-    """
-    n_before = s.ints[SIZE]
-    for i in range(n):
-        b = victims[i]
-        if s.nodes[b, WHERE] == _RESIDENT:
-            _lose_copy(s, b)
-        elif stores and _pays_for_write(s, b):
-            s.ints[SEQUENCE] += 1
-            hazard.hold_alone(s, b)
-            _settle_in(s, b)
-    return s.ints[SIZE] - n_before
 
 
 @compiled

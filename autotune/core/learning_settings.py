@@ -59,7 +59,8 @@ def _said(name: str) -> str:
 class LoopFitSettings(ReuseModelSettings):
     """The same for a loop, which fits often and begins with little."""
 
-    trees: int = Field(default=30, ge=1, le=10_000, description=_said("trees"))
+    trees: int = Field(default=24, ge=1, le=10_000, description=_said("trees"))
+    learning_rate: float = Field(default=0.19, gt=0.0, le=1.0, description=_said("learning_rate"))
     min_samples_leaf: Count = Field(default=50, description=_said("min_samples_leaf"))
     max_rows: Count = Field(default=16_000, description=_said("max_rows"))
     max_tree_rows: Count = Field(default=6_000, description=_said("max_tree_rows"))
@@ -99,6 +100,13 @@ class LearningGuardSettings(Strict):
         ge=-100.0,
         le=100.0,
         description="Standard errors by which LRU must be better before it is taken again.",
+    )
+    drop_errors: float = Field(
+        default=3.0,
+        ge=0.0,
+        le=1e9,
+        description="Standard errors by which a form of the learned rule must lose against the one in force, before it is "
+        "no longer compared until the next fit.",
     )
 
 

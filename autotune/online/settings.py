@@ -9,7 +9,7 @@ from autotune.costs.reuse import ReuseSettings
 
 # A loop fits often and begins with little: fewer and smaller trees, from fewer rows, and no waiting for many of them.
 ONLINE_FIT = ReuseSettings(
-    trees=30, min_samples_leaf=50, max_tree_rows=6_000, max_rows=16_000, min_rows=100, min_events=10
+    trees=24, learning_rate=0.19, min_samples_leaf=50, max_tree_rows=6_000, max_rows=16_000, min_rows=100, min_events=10
 )
 
 

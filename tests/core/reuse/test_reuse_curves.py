@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from autotune.core.decide.arithmetic import exp2_exactly_rounded_ops
 from autotune.core.decide.reuse_layout import N_AGE_BINS, N_CLASSES, N_EDGES
 from autotune.core.reuse import HorizonModel, ReuseModel, curves, gain_table
+from autotune.core.reuse.curves import exp_minus
 from autotune.core.reuse.gain import bin_ages_s
 
 EDGES = tuple(np.geomspace(0.1, 3000.0, N_EDGES).tolist())
@@ -110,4 +111,4 @@ def test_reuse_before_the_device_lets_go_gains_nothing() -> None:
 def test_an_array_and_single_numbers_give_the_same_bits(values: list[float]) -> None:
     """What is computed for all ages at once equals the scalar function, which engines use, one by one."""
     one_by_one = [exp2_exactly_rounded_ops(-value * 1.4426950408889634) for value in values]
-    np.testing.assert_array_equal(curves.exp_minus(np.array(values)), one_by_one)
+    np.testing.assert_array_equal(exp_minus(np.array(values)), one_by_one)

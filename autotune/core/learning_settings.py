@@ -105,8 +105,8 @@ class LearningGuardSettings(Strict):
         default=3.0,
         ge=0.0,
         le=1e9,
-        description="Standard errors by which a form of the learned rule must lose against the one in force, before it is "
-        "no longer compared until the next fit.",
+        description="Standard errors by which a form of the learned rule must lose against the one in force, before it "
+        "is no longer compared until the next fit.",
     )
 
 

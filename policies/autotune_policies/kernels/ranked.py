@@ -242,6 +242,22 @@ def remove(s: TierState, b: int) -> None:
     _become_ghost(s, b)
 
 
+@compiled
+def next_victim(s: TierState) -> int:
+    """The block that would leave next, which then is the root of the heap; -1 if none may leave.
+
+    Pinned blocks and blocks with resident children drop out of the heap when they reach its root; the touch that ends a
+    pin, or the last child's leaving, puts them back.
+    """
+    while s.ints[HEAP_SIZE] > 0:
+        b = s.heap[0, HEAP_BLOCK]
+        if s.nodes[b, PINS] > 0 or not evictable(s, b):
+            take_out(s, b)
+        elif not settle_root(s):
+            return b
+    return as_int64(-1)
+
+
 @step
 def remove_root(s: TierState, b: int) -> None:
     """Block ``b``, the root of the heap, leaves."""
@@ -282,22 +298,18 @@ def refresh(
 def shrink(s: TierState, reserved: int) -> int:
     """Evict until ``reserved`` blocks more would fit, or no resident may leave, or ``victims`` is full.
 
-    The evictable block with the smallest key leaves. Pinned blocks and blocks with resident children drop out of the
-    heap when they reach its root; the touch that ends a pin, or the last child's leaving, puts them back.
-
     Returns:
         How many blocks left; they stand in ``victims``, in order.
     """
     n = 0
     n_wanted = min(s.ints[SIZE] + reserved - s.ints[CAPACITY], s.victims.shape[0])
-    while n < n_wanted and s.ints[HEAP_SIZE] > 0:
-        b = s.heap[0, HEAP_BLOCK]
-        if s.nodes[b, PINS] > 0 or not evictable(s, b):
-            take_out(s, b)
-        elif not settle_root(s):
-            if s.ints[KIND] == codes.GDSF:
-                s.ints[_INFLATION] = s.keys[b, KEY]
-            remove_root(s, b)
-            s.victims[n] = b
-            n += 1
+    while n < n_wanted:
+        b = next_victim(s)
+        if b < 0:
+            break
+        if s.ints[KIND] == codes.GDSF:
+            s.ints[_INFLATION] = s.keys[b, KEY]
+        remove_root(s, b)
+        s.victims[n] = b
+        n += 1
     return n

@@ -99,8 +99,8 @@ def test_what_was_compared_of_another_rule_can_be_forgotten() -> None:
     """After that nothing is known, and the next change takes as many periods as the first."""
     guard = one_form()
     after(guard, *[(10.0, 8.0)] * (PERIODS - 1))
-    guard.forget()
-    assert (guard.gain_frac(Arm.HAZARD), guard.periods) == (0.0, 0)
+    guard.forget([Arm.HAZARD])
+    assert guard.gain_frac(Arm.HAZARD) == 0.0
     assert after(guard, *[(10.0, 8.0)] * (PERIODS - 1)) is Arm.LRU
     assert after(guard, (10.0, 8.0)) is Arm.HAZARD
 
@@ -133,6 +133,19 @@ def test_where_the_present_form_loses_the_other_is_taken_only_if_it_beats_lru() 
         guard = Guard(SETTINGS)
         assert after_both(guard, *[(10.0, 7.0, other_s)] * PERIODS) is Arm.HAZARD
         assert after_both(guard, *[(10.0, 19.0, other_s)] * (8 * PERIODS)) is expected
+
+
+def test_a_form_that_loses_for_sure_is_hopeless_and_is_judged_anew_once_it_begins_again() -> None:
+    """Only beside a form in force, and only beyond its error; forgotten, it is neither hopeless nor taken at once."""
+    guard = Guard(SETTINGS)
+    assert guard.hopeless() == ()
+    after_both(guard, *[(10.0, 7.0, 9.0)] * PERIODS)
+    assert (guard.arm, guard.hopeless()) == (Arm.HAZARD, (Arm.FIXED_KEY,))
+    guard.forget([Arm.FIXED_KEY])
+    assert guard.hopeless() == ()
+    guard.period({Arm.LRU: 10.0, Arm.HAZARD: 7.0}, True)
+    assert after_both(guard, *[(10.0, 7.0, 1.0)] * (PERIODS - 1)) is Arm.HAZARD
+    assert after_both(guard, (10.0, 7.0, 1.0)) is Arm.FIXED_KEY
 
 
 @given(st.lists(st.tuples(*[st.floats(0.0, 1e6)] * 2), min_size=2, max_size=60))

@@ -218,8 +218,7 @@ def test_a_file_with_a_budget_is_the_loops_cache_under_it(trace: Trace, run: Onl
     budget = WriteBudget(bytes_per_s=2e8, burst_s=30.0)
     document = document_in_force(run.result, replace(origin, write=budget), 0.5)
     by_file = simulate(trace, Policy(document), **SIZES).cache  # type: ignore[arg-type]
-    limits = {"write_bytes_per_s": budget.bytes_per_s, "write_burst_s": budget.burst_s}
-    cache = LearnedCache(trace, origin.engine, origin.costs, shadows=False, **limits)  # type: ignore[arg-type]
+    cache = LearnedCache(trace, origin.engine, origin.costs, shadows=False, write=budget)
     rules = rules_for(learned, 0.5)
     cache.know(rules.packed)
     cache.obey(rules)

@@ -120,12 +120,9 @@ def lru_runs(trace: Trace, engine: CacheConfig, costs: CostProfile, settings: On
     is_eager = plain.store_mode is StoreMode.EAGER
     stock = simulate_cache(trace, replace(plain, store_mode=StoreMode.EAGER), costs)
     staged = stock if is_eager else simulate_cache(trace, plain, costs)
-    if is_eager and settings.write_bytes_per_s == 0.0:
+    if is_eager and settings.write is None:
         return LruRuns(stock, staged, stock)
-    joint = simulate_joint_lru(
-        trace, plain, costs, write_bytes_per_s=settings.write_bytes_per_s, write_burst_s=settings.write_burst_s
-    )
-    return LruRuns(stock, staged, joint)
+    return LruRuns(stock, staged, simulate_joint_lru(trace, plain, costs, write=settings.write))
 
 
 def account_for(result: OnlineResult, lru: LruRuns, start: int, memory: Memory) -> OnlineAccount:

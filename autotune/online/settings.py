@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from autotune.core.policy import WriteBudget
 from autotune.core.types import Arm, RankForm
 from autotune.costs.reuse import ReuseSettings
 
@@ -97,6 +98,13 @@ class OnlineSettings:
         return tuple(Arm.of(form) for form in RankForm if self.form in (None, form))
 
     @property
+    def write(self) -> WriteBudget | None:
+        """What may be stored to the host; ``None`` = as much as comes."""
+        if self.write_bytes_per_s == 0.0:
+            return None
+        return WriteBudget(bytes_per_s=self.write_bytes_per_s, burst_s=self.write_burst_s)
+
+    @property
     def copy_factor_in_force(self) -> float:
         """Factor on the host rank of a block that the device holds too."""
-        return max(self.copy_factor, LEAST_BUDGETED_COPY_FACTOR) if self.write_bytes_per_s > 0.0 else self.copy_factor
+        return self.copy_factor if self.write is None else max(self.copy_factor, LEAST_BUDGETED_COPY_FACTOR)

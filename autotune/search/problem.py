@@ -159,9 +159,7 @@ class Problem:
 
     def evaluate_joint_lru(self, engine: CacheConfig, measured: tuple[int, int] | None = None) -> Evaluation:
         """Simulate one LRU over both tiers of an engine."""
-        write = self.write
-        limit = {} if write is None else {"write_bytes_per_s": write.bytes_per_s, "write_burst_s": write.burst_s}
-        return Evaluation(simulate_joint_lru(self.trace, engine, self.costs, **limit), measured or self.warm)
+        return Evaluation(simulate_joint_lru(self.trace, engine, self.costs, write=self.write), measured or self.warm)
 
     def _split(self, resident_frac: float | None) -> CacheConfig:
         """The engine with share p of the device and host budget on the device."""

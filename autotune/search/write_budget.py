@@ -9,9 +9,7 @@ from autotune.online.from_settings import online_settings
 
 def write_budget(section: LearningSettings) -> WriteBudget | None:
     """What may be stored to the host; ``None`` = as much as comes."""
-    if section.write_bytes_per_s == 0.0:
-        return None
-    return WriteBudget(bytes_per_s=section.write_bytes_per_s, burst_s=section.write_burst_s)
+    return online_settings(section).write
 
 
 def copy_factor_of(section: LearningSettings) -> float:

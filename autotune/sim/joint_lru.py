@@ -10,9 +10,10 @@ stores holds. Under a write budget copies are worth a write, and the host is LRU
 from __future__ import annotations
 
 from autotune.core.costs import CostProfile
+from autotune.core.policy import WriteBudget
 from autotune.core.trace import Trace
 from autotune.sim.config import CacheConfig
-from autotune.sim.learned import WRITE_BURST_S, LearnedCache
+from autotune.sim.learned import LearnedCache
 from autotune.sim.result import CacheResult
 
 
@@ -21,8 +22,7 @@ def simulate_joint_lru(
     engine: CacheConfig,
     costs: CostProfile,
     *,
-    write_bytes_per_s: float = 0.0,
-    write_burst_s: float = WRITE_BURST_S,
+    write: WriteBudget | None = None,
 ) -> CacheResult:
     """Run every request of the trace, starting empty.
 
@@ -30,15 +30,12 @@ def simulate_joint_lru(
         trace: The requests.
         engine: Capacities, store mode and timing; its policies of device and host are not looked at.
         costs: The cost model.
-        write_bytes_per_s: Bytes per second that may be stored to the host, on average; 0 = as many as come.
-        write_burst_s: Seconds of that budget that may be saved up.
+        write: What may be stored to the host; ``None`` = as much as comes.
 
     Raises:
         TraceError: the trace carries no blocks, or a request that would pin a block twice.
         SimulationError: the engine stores chunks of several blocks.
     """
-    cache = LearnedCache(
-        trace, engine, costs, shadows=False, write_bytes_per_s=write_bytes_per_s, write_burst_s=write_burst_s
-    )
+    cache = LearnedCache(trace, engine, costs, shadows=False, write=write)
     cache.run(cache.trace.n_requests)
     return cache.result()

@@ -39,6 +39,7 @@ from autotune.core.history import (
     empty_history,
     with_room,
 )
+from autotune.core.policy import WriteBudget
 from autotune.core.reuse.packed import PackedModel
 from autotune.core.reuse.tables import ModelArrays, model_arrays
 from autotune.core.state import ABSENT, CAPACITY, DEPTH, KIND, WHERE, TierState
@@ -59,7 +60,7 @@ _LRU = PolicySpec("lru")
 _BOTH = (Tier.DEVICE, Tier.HOST)
 FORGET_S = 14_400.0
 WINDOW_ROWS = 100_000
-WRITE_BURST_S = 3600.0
+_SLOWEST_WRITE_S = 1e9  # sums of such times stay far inside int64 nanoseconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +120,7 @@ class LearnedCache:
         shadows: Whether the shadows run.
         shadow_frac: Share of chains that the shadows see, with as large a share of the capacities.
         seed: Draws those chains.
-        write_bytes_per_s: Bytes per second that may be stored to the host, on average; 0 = as many as come.
-        write_burst_s: Seconds of that budget that may be saved up.
+        write: What may be stored to the host, from the first request on; ``None`` = as much as comes.
         window_rows: Newest rows whose features are kept.
         forget_s: How long an unused block is remembered.
         hints: What clients told.
@@ -132,7 +132,7 @@ class LearnedCache:
 
     Raises:
         TraceError: the trace carries no blocks, or a request that would pin a block twice.
-        SimulationError: the engine stores chunks of several blocks.
+        SimulationError: the engine stores chunks of several blocks, or the write budget hardly ever allows a block.
     """
 
     def __init__(
@@ -144,8 +144,7 @@ class LearnedCache:
         shadows: bool = True,
         shadow_frac: float = 1.0,
         seed: int = 0,
-        write_bytes_per_s: float = 0.0,
-        write_burst_s: float = WRITE_BURST_S,
+        write: WriteBudget | None = None,
         window_rows: int = WINDOW_ROWS,
         forget_s: float = FORGET_S,
         hints: Hints | None = None,
@@ -167,10 +166,7 @@ class LearnedCache:
         self._nodes = tiers.empty_nodes(self.trace.n_blocks)
         scan.place_blocks(self.trace, self._nodes)
         self._values_ns = tiers.learned_values_ns(self.trace, costs)
-        self._write_ns = 0.0
-        if write_bytes_per_s > 0.0:
-            self._write_ns = trace.block_tokens * costs.kv_bytes_per_token / write_bytes_per_s * NS_PER_S
-        self._write_burst_ns = write_burst_s * NS_PER_S
+        self._write_ns, self._write_burst_ns = _in_ns(write, trace.block_tokens * costs.kv_bytes_per_token)
         self._nothing = np.zeros(n, np.uint8)
         self.seen = sampled_chains(self._stream, self.trace.n_blocks, shadow_frac, seed) if shadows else self._nothing
         self.arm = Arm.LRU
@@ -344,6 +340,18 @@ class LearnedCache:
         """Both tiers count a block by the seconds that a hit on the host would save, so that their ranks compare."""
         context = tiers.tier_context(blocks, Tier.HOST, self.trace, self.costs)
         return tiers.learned_tier(context, self._nodes.copy(), self.history.shared)
+
+
+def _in_ns(write: WriteBudget | None, block_bytes: int) -> tuple[float, float]:
+    """Time in which a write budget allows one block, and that may be saved up; 0 = there is no budget."""
+    if write is None:
+        return 0.0, 0.0
+    if block_bytes > write.bytes_per_s * _SLOWEST_WRITE_S:
+        raise SimulationError(
+            f"a write budget allows a block of {block_bytes:,} bytes within {_SLOWEST_WRITE_S:g} s",
+            got=f"{write.bytes_per_s:g} bytes per second",
+        )
+    return block_bytes / write.bytes_per_s * NS_PER_S, write.burst_s * NS_PER_S
 
 
 def _copy_into(state: TierState, original: TierState) -> None:

@@ -10,12 +10,13 @@ from autotune.core.decide.features import UNKNOWN, stop_code
 from autotune.core.eviction import PolicySpec
 from autotune.core.learned import HazardPolicy, LearnedRules, RequestFacts, RunHistory, WriteBucket
 from autotune.core.learned.history import FORGET_S
+from autotune.core.policy import WriteBudget
 from autotune.core.trace import Trace
 from autotune.core.types import StoreMode, Tier
 from autotune.sim import tiers
 from autotune.sim.columns import EVICTED_DEVICE, EVICTED_HOST, STORED, STORED_DISK
 from autotune.sim.config import CacheConfig
-from autotune.sim.learned import WRITE_BURST_S, HazardRules, Hints
+from autotune.sim.learned import HazardRules, Hints
 from autotune.sim.reference import ReferenceCache
 
 _LRU = PolicySpec("lru")
@@ -31,8 +32,7 @@ class LearnedReference(ReferenceCache):
         rules: The rule.
         forget_s: How long an unused block is remembered.
         hints: What clients told.
-        write_bytes_per_s: Bytes per second that may be stored to the host, on average; 0 = as many as come.
-        write_burst_s: Seconds of that budget that may be saved up.
+        write: What may be stored to the host; ``None`` = as much as comes.
     """
 
     def __init__(
@@ -44,8 +44,7 @@ class LearnedReference(ReferenceCache):
         forget_s: float = FORGET_S,
         hints: Hints | None = None,
         *,
-        write_bytes_per_s: float = 0.0,
-        write_burst_s: float = WRITE_BURST_S,
+        write: WriteBudget | None = None,
     ) -> None:
         super().__init__(trace, replace(config, device_policy=_LRU, host_policy=_LRU), costs)
         self._marginal = rules.marginal
@@ -54,10 +53,10 @@ class LearnedReference(ReferenceCache):
         self._start_ns: dict[int, int] = {}
         self.past: RunHistory[int] = RunHistory(trace.block_tokens, max(1, trace.n_blocks), forget_s)
         buckets: dict[Tier, WriteBucket] = {}
-        if write_bytes_per_s > 0.0:
+        if write is not None:
             began_ns = int(self._stream.arrival_ns[0]) if trace.n_requests else 0
             block_bytes = trace.block_tokens * costs.kv_bytes_per_token
-            buckets[Tier.HOST] = WriteBucket(write_bytes_per_s, write_burst_s, block_bytes, began_ns)
+            buckets[Tier.HOST] = WriteBucket(write.bytes_per_s, write.burst_s, block_bytes, began_ns)
         self._order: dict[Tier, HazardPolicy] = {}
         for tier, learned in _by_tier(rules).items():
             found = self._tiers[tier]

@@ -10,11 +10,10 @@ from autotune.core.trace import Trace
 from autotune.core.types import Admission, EngineSemantics, Tier
 from autotune.sim.client_hints import hints_of
 from autotune.sim.config import CacheConfig
-from autotune.sim.learned import WRITE_BURST_S, HazardRules, Hints, LearnedCache
+from autotune.sim.learned import HazardRules, Hints, LearnedCache
 from autotune.sim.result import CacheResult
 
 BOTH_TIERS = (Tier.DEVICE, Tier.HOST)
-_SLOWEST_WRITE_S = 1e9  # sums of such times stay far inside int64 nanoseconds
 
 
 def simulate_rules(
@@ -67,21 +66,7 @@ def obeying_cache(
         TraceError: the trace carries no blocks, or a request that would pin a block twice.
         SimulationError: the engine stores chunks of several blocks, or the write budget hardly ever allows a block.
     """
-    block_bytes = trace.block_tokens * costs.kv_bytes_per_token
-    if write is not None and block_bytes > write.bytes_per_s * _SLOWEST_WRITE_S:
-        raise SimulationError(
-            f"a write budget allows a block of {block_bytes:,} bytes within {_SLOWEST_WRITE_S:g} s",
-            got=f"{write.bytes_per_s:g} bytes per second",
-        )
-    cache = LearnedCache(
-        trace,
-        engine,
-        costs,
-        shadows=False,
-        write_bytes_per_s=0.0 if write is None else write.bytes_per_s,
-        write_burst_s=WRITE_BURST_S if write is None else write.burst_s,
-        hints=hints or hints_of(trace),
-    )
+    cache = LearnedCache(trace, engine, costs, shadows=False, write=write, hints=hints or hints_of(trace))
     cache.know(rules.packed)
     cache.obey(rules, governed)
     return cache

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small_engines import small_engines
 
 from autotune.api import cost_profile
 from autotune.core.costs import CostProfile
@@ -28,23 +29,6 @@ from autotune.testing.streams import Ask, cost_profiles, make_costs, make_trace,
 COLUMNS = [field.name for field in fields(CacheResult) if field.name not in ("trace", "config", "costs")]
 BELOW = (StoreMode.LAZY, StoreMode.EXCLUSIVE)
 SHARES = (0.0025, 0.01, 0.05, 0.2)
-
-
-@st.composite
-def engines(draw: st.DrawFn) -> CacheConfig:
-    """Engines in every mode, with few blocks."""
-    host = draw(st.just(0) | st.integers(1, 12))
-    return CacheConfig(
-        device_blocks=draw(st.integers(1, 10)),
-        host_blocks=host,
-        disk_blocks=draw(st.just(0) | st.integers(1, 15)) if host else 0,
-        store_mode=draw(st.sampled_from(StoreMode)),
-        timing=draw(st.sampled_from(Timing)),
-        itl_s=draw(st.sampled_from([0.0, 0.008, 1.0])),
-        full_blocks=draw(st.booleans()),
-        min_load_blocks=draw(st.integers(0, 2)),
-        check_break_even=draw(st.booleans()),
-    )
 
 
 def found(cache: CacheResult) -> npt.NDArray[np.int32]:
@@ -75,7 +59,7 @@ def assert_equal(compiled: LearnedCache, plain: JointReference) -> None:
 
 
 @settings(max_examples=80)
-@given(trace=traces(), costs=cost_profiles(), config=engines())
+@given(trace=traces(), costs=cost_profiles(), config=small_engines())
 def test_columns_and_residents_are_equal(trace: Trace, costs: CostProfile, config: CacheConfig) -> None:
     """Every count of every request and the residents at the end are the same, in every mode and under both timings."""
     compiled, plain = compiled_and_plain(trace, config, costs)
@@ -85,7 +69,7 @@ def test_columns_and_residents_are_equal(trace: Trace, costs: CostProfile, confi
 
 
 @settings(max_examples=40)
-@given(trace=traces(), config=engines())
+@given(trace=traces(), config=small_engines())
 def test_residents_are_equal_after_every_request(trace: Trace, config: CacheConfig) -> None:
     """Under instant timing the same blocks lie on each tier after every single request, so that the same ones left."""
     compiled, plain = compiled_and_plain(trace, replace(config, timing=Timing.INSTANT), make_costs())
@@ -128,7 +112,7 @@ def test_every_request_finds_at_least_what_it_finds_under_lru_with_eager_stores(
 
 
 @settings(max_examples=80)
-@given(trace=traces(), costs=cost_profiles(), config=engines())
+@given(trace=traces(), costs=cost_profiles(), config=small_engines())
 def test_with_eager_stores_it_is_lru(trace: Trace, costs: CostProfile, config: CacheConfig) -> None:
     """Column by column and request by request."""
     config = replace(config, store_mode=StoreMode.EAGER)

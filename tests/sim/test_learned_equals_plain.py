@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small_engines import small_engines
 
 from autotune.core.costs import CostProfile
+from autotune.core.policy import WriteBudget
 from autotune.core.reuse import ReuseModel, gain_table, pack
 from autotune.core.state import WHERE
 from autotune.core.trace import Trace
@@ -31,41 +33,22 @@ class Budget:
     """A write budget in blocks, so that it is tight for any model.
 
     Attributes:
-        blocks_per_s: Blocks that may be stored per second; 0 = there is no budget.
+        blocks_per_s: Blocks that may be stored per second.
         burst_s: Seconds of it that may be saved up.
     """
 
-    blocks_per_s: float = 0.0
+    blocks_per_s: float
     burst_s: float = 3600.0
 
-    def bytes_per_s(self, trace: Trace, costs: CostProfile) -> float:
+    def in_bytes(self, trace: Trace, costs: CostProfile) -> WriteBudget:
         """The same in bytes."""
-        return self.blocks_per_s * trace.block_tokens * costs.kv_bytes_per_token
-
-
-NO_BUDGET = Budget()
+        block_bytes = trace.block_tokens * costs.kv_bytes_per_token
+        return WriteBudget(bytes_per_s=self.blocks_per_s * block_bytes, burst_s=self.burst_s)
 
 
 def budgets() -> st.SearchStrategy[Budget]:
     """Write budgets from hardly a block a minute to more than ever comes, with little or much saved up."""
     return st.builds(Budget, st.sampled_from([0.02, 0.3, 3.0, 1e3, 1e12]), st.sampled_from([0.5, 10.0, 3600.0]))
-
-
-@st.composite
-def learned_configs(draw: st.DrawFn) -> CacheConfig:
-    """Engines in every mode, with few blocks."""
-    host = draw(st.just(0) | st.integers(1, 12))
-    return CacheConfig(
-        device_blocks=draw(st.integers(1, 10)),
-        host_blocks=host,
-        disk_blocks=draw(st.just(0) | st.integers(1, 15)) if host else 0,
-        store_mode=draw(st.sampled_from(StoreMode)),
-        timing=draw(st.sampled_from(Timing)),
-        itl_s=draw(st.sampled_from([0.0, 0.008, 1.0])),
-        full_blocks=draw(st.booleans()),
-        min_load_blocks=draw(st.integers(0, 2)),
-        check_break_even=draw(st.booleans()),
-    )
 
 
 @st.composite
@@ -114,26 +97,15 @@ def both(
     rules: HazardRules,
     forget_s: float = 1e6,
     hints: Hints | None = None,
-    budget: Budget = NO_BUDGET,
+    budget: Budget | None = None,
 ) -> tuple[LearnedCache, LearnedReference]:
     """The compiled cache and the plain one, neither of them run yet, under the same rules and the same write budget."""
-    bytes_per_s, burst_s = budget.bytes_per_s(trace, costs), budget.burst_s
-    compiled = LearnedCache(
-        trace,
-        config,
-        costs,
-        shadows=False,
-        write_bytes_per_s=bytes_per_s,
-        write_burst_s=burst_s,
-        forget_s=forget_s,
-        hints=hints,
-    )
+    write = None if budget is None else budget.in_bytes(trace, costs)
+    compiled = LearnedCache(trace, config, costs, shadows=False, write=write, forget_s=forget_s, hints=hints)
     compiled.know(rules.packed)
     compiled.obey(rules)
     seen = without_partial_blocks(trace) if config.full_blocks else trace
-    plain = LearnedReference(
-        seen, config, costs, rules, forget_s, hints, write_bytes_per_s=bytes_per_s, write_burst_s=burst_s
-    )
+    plain = LearnedReference(seen, config, costs, rules, forget_s, hints, write=write)
     return compiled, plain
 
 
@@ -150,7 +122,7 @@ def assert_equal(compiled: LearnedCache, plain: LearnedReference) -> None:
 
 
 @settings(max_examples=80)
-@given(trace=traces(), costs=cost_profiles(), config=learned_configs(), rules=hazard_rules(), seed=st.integers(0, 99))
+@given(trace=traces(), costs=cost_profiles(), config=small_engines(), rules=hazard_rules(), seed=st.integers(0, 99))
 def test_columns_and_residents_are_equal(
     trace: Trace, costs: CostProfile, config: CacheConfig, rules: HazardRules, seed: int
 ) -> None:
@@ -163,7 +135,7 @@ def test_columns_and_residents_are_equal(
 
 
 @settings(max_examples=40)
-@given(trace=traces(), config=learned_configs(), rules=hazard_rules())
+@given(trace=traces(), config=small_engines(), rules=hazard_rules())
 def test_residents_are_equal_after_every_request(trace: Trace, config: CacheConfig, rules: HazardRules) -> None:
     """Under instant timing the same blocks lie on each tier after every single request, so that the same ones left."""
     config = replace(config, timing=Timing.INSTANT)
@@ -182,7 +154,7 @@ def assert_equal_so_far(compiled: LearnedCache, plain: LearnedReference, n: int)
 
 
 @settings(max_examples=40)
-@given(trace=traces(), config=learned_configs(), rules=hazard_rules(), budget=budgets())
+@given(trace=traces(), config=small_engines(), rules=hazard_rules(), budget=budgets())
 def test_a_write_budget_is_kept_alike_after_every_request(
     trace: Trace, config: CacheConfig, rules: HazardRules, budget: Budget
 ) -> None:
@@ -195,7 +167,7 @@ def test_a_write_budget_is_kept_alike_after_every_request(
 
 
 @settings(max_examples=40)
-@given(trace=traces(), costs=cost_profiles(), config=learned_configs(), rules=hazard_rules(), budget=budgets())
+@given(trace=traces(), costs=cost_profiles(), config=small_engines(), rules=hazard_rules(), budget=budgets())
 def test_a_write_budget_is_kept_alike_in_every_mode(
     trace: Trace, costs: CostProfile, config: CacheConfig, rules: HazardRules, budget: Budget
 ) -> None:
@@ -207,7 +179,7 @@ def test_a_write_budget_is_kept_alike_in_every_mode(
 
 
 @settings(max_examples=40)
-@given(trace=traces(), config=learned_configs(), first=hazard_rules(), second=hazard_rules())
+@given(trace=traces(), config=small_engines(), first=hazard_rules(), second=hazard_rules())
 def test_another_model_in_the_middle_is_obeyed_alike(
     trace: Trace, config: CacheConfig, first: HazardRules, second: HazardRules
 ) -> None:

@@ -164,14 +164,7 @@ def test_the_write_budget_of_a_document_is_obeyed(
     assert isinstance(written, ClassHazardDocument)
     engine = replace(ENGINE, timing=timing)
     found = simulate_document(trace, written, engine, costs)
-    cache = LearnedCache(
-        trace,
-        replace(engine, store_mode=store_mode),
-        costs,
-        shadows=False,
-        write_bytes_per_s=budget.bytes_per_s,
-        write_burst_s=budget.burst_s,
-    )
+    cache = LearnedCache(trace, replace(engine, store_mode=store_mode), costs, shadows=False, write=budget)
     cache.know(rules_of(written).packed)
     cache.obey(rules_of(written))
     cache.run(trace.n_requests)

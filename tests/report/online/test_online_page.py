@@ -84,11 +84,11 @@ def test_under_a_backlog_the_ways_end_with_the_last_request() -> None:
 
 
 def test_the_table_has_the_accounts_figures(run: OnlineRun, page: str) -> None:
-    """Every LRU, the run, and its shadow without a guard; the run is marked."""
+    """Every LRU, the run, and its learned shadows without a guard; the run is marked."""
     table = rows(run)
     lru = ["LRU, eager stores", "LRU, lazy stores", "one LRU over both tiers, lazy stores"]
     assert [row.cells[0] for row in table][:4] == [*lru, "online"]
-    assert [row.chosen for row in table] == [False, False, False, True, False]
+    assert [row.chosen for row in table] == [False, False, False, True, False, False]
     assert page.count('<tr class="chosen">') == 1
 
 

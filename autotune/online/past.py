@@ -13,7 +13,8 @@ from autotune.online.loop import Evidence, Learned, OnlineLoop
 from autotune.online.settings import OnlineSettings
 from autotune.sim.client_hints import hints_of
 from autotune.sim.config import CacheConfig
-from autotune.sim.learned import HazardRules, LearnedCache
+from autotune.sim.learned import LearnedCache
+from autotune.sim.learned_rules import HazardRules
 
 
 def learn_past(trace: Trace, engine: CacheConfig, costs: CostProfile, settings: OnlineSettings) -> Learned | NotEnough:

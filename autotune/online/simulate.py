@@ -17,7 +17,8 @@ from autotune.online import measure
 from autotune.online.loop import Evidence, Learned, OnlineLoop, Step
 from autotune.online.settings import OnlineSettings
 from autotune.sim.config import CacheConfig
-from autotune.sim.learned import HazardRules, Hints, LearnedCache
+from autotune.sim.learned import LearnedCache
+from autotune.sim.learned_rules import HazardRules, Hints
 from autotune.sim.result import CacheResult
 
 STEP_REQUESTS = 64

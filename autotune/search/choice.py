@@ -18,7 +18,7 @@ from autotune.search.problem import MIN_REQUESTS, Evaluation, Problem
 from autotune.search.result import NO_GAIN, Interval
 from autotune.search.setting import Setting
 from autotune.sim.config import CacheConfig
-from autotune.sim.learned import HazardRules
+from autotune.sim.learned_rules import HazardRules
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from autotune.search.result import LearnedReport, ModeRow
 from autotune.search.setting import LRU_SETTING
 from autotune.search.write_budget import copy_factor_of
 from autotune.sim.config import CacheConfig
-from autotune.sim.learned import HazardRules
+from autotune.sim.learned_rules import HazardRules
 
 
 @dataclass(frozen=True, slots=True)

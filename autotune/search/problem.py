@@ -18,7 +18,7 @@ from autotune.search.setting import LRU_SETTING, Setting
 from autotune.sim.config import CacheConfig
 from autotune.sim.engine import simulate_cache
 from autotune.sim.joint_lru import simulate_joint_lru
-from autotune.sim.learned import HazardRules
+from autotune.sim.learned_rules import HazardRules
 from autotune.sim.obeying import simulate_rules
 from autotune.sim.queueing import QueueConfig, QueueResult
 from autotune.sim.result import CacheResult, Seconds, Totals

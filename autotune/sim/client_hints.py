@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from autotune.core.trace import Trace
-from autotune.sim.learned import Hints
+from autotune.sim.learned_rules import Hints
 
 
 def hints_of(trace: Trace) -> Hints | None:

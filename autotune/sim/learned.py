@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -10,26 +10,16 @@ import numpy.typing as npt
 from autotune.core import registry
 from autotune.core.costs import CostProfile
 from autotune.core.decide.features import stop_code
-from autotune.core.decide.policy_codes import CLASS_HAZARD, JOINT_LRU, LRU
-from autotune.core.decide.reuse_layout import N_EDGES
 from autotune.core.errors import SimulationError
 from autotune.core.eviction import PolicySpec
 from autotune.core.hazard_layout import (
-    ADMISSION,
-    APART,
     BUDGET_BEGAN_NS,
-    COPY_FACTOR,
-    EDGES,
-    GAINS,
-    SCALE_NS,
-    TICK_NS,
     WRITE_BURST_NS,
     WRITE_NS,
     WRITTEN_UP_TO_NS,
 )
 from autotune.core.history import (
     A_EXPECTED_IDLE_S,
-    IDLE_SINCE_NS,
     R_INPUT_TOKENS,
     R_OUTPUT_TOKENS,
     R_PRIORITY,
@@ -42,14 +32,16 @@ from autotune.core.history import (
 from autotune.core.policy import WriteBudget
 from autotune.core.reuse.packed import PackedModel
 from autotune.core.reuse.tables import ModelArrays, model_arrays
-from autotune.core.state import ABSENT, CAPACITY, DEPTH, KIND, WHERE, TierState
+from autotune.core.state import TierState
 from autotune.core.trace import Trace
-from autotune.core.types import Arm, RankForm, StoreMode, Tier, Timing
+from autotune.core.types import Arm, Tier, Timing
 from autotune.core.units import NS_PER_S
 from autotune.sim import columns, scan, tiers
 from autotune.sim.chains import sampled_chains
 from autotune.sim.config import CacheConfig
+from autotune.sim.governing import BOTH_TIERS, begin_as_lru, govern
 from autotune.sim.learned_loop import C_NOW_NS, N_CLOCK, Side, run_learned_instant, run_learned_service
+from autotune.sim.learned_rules import HazardRules, Hints
 from autotune.sim.loop import Rules
 from autotune.sim.prepare import make_result, make_rules, make_tiers
 from autotune.sim.result import CacheResult
@@ -57,50 +49,9 @@ from autotune.sim.stream import make_stream, require_distinct_blocks, without_pa
 
 _kernels = registry.load(registry.KERNELS, "tier")
 _LRU = PolicySpec("lru")
-_BOTH = (Tier.DEVICE, Tier.HOST)
 FORGET_S = 14_400.0
 WINDOW_ROWS = 100_000
 _SLOWEST_WRITE_S = 1e9  # sums of such times stay far inside int64 nanoseconds
-
-
-@dataclass(frozen=True, slots=True)
-class HazardRules:
-    """A learned rule in force.
-
-    Attributes:
-        packed: The reuse model, with the gains of its classes on the host.
-        device_gains: ``(n_classes, n_age_bins)`` the gains on the device.
-        tick_s: How often residents are ranked anew.
-        copy_factor: Factor on the host rank of a block that the device holds too; 0 = such copies leave first.
-        marginal: Whether a block comes to the host only if it outranks the one that would go.
-        form: Whether blocks are ranked anew in every tick, or once, when they become idle.
-    """
-
-    packed: PackedModel
-    device_gains: npt.NDArray[np.float64]
-    tick_s: float
-    copy_factor: float = 1.0
-    marginal: bool = True
-    form: RankForm = RankForm.HAZARD
-
-    def for_stores(self, mode: StoreMode) -> HazardRules:
-        """The rules under a store mode: with eager stores every block is a copy when it comes, so none counts less."""
-        return replace(self, copy_factor=1.0) if mode is StoreMode.EAGER else self
-
-
-@dataclass(frozen=True, slots=True)
-class Hints:
-    """What clients told about each request; -1 is unknown.
-
-    Attributes:
-        session_end: ``(n_requests,)`` 1 if the session ends with it, 0 if not.
-        expected_idle_s: ``(n_requests,)`` seconds until the client expects to come back.
-        priority: ``(n_requests,)``.
-    """
-
-    session_end: npt.NDArray[np.int64] | None = None
-    expected_idle_s: npt.NDArray[np.float64] | None = None
-    priority: npt.NDArray[np.int64] | None = None
 
 
 class LearnedCache:
@@ -171,10 +122,11 @@ class LearnedCache:
         self.seen = sampled_chains(self._stream, self.trace.n_blocks, shadow_frac, seed) if shadows else self._nothing
         self.arm = Arm.LRU
         self.live = self._side(1.0, np.ones(n, np.uint8))
-        is_twin = shadow_frac >= 1.0
-        self._shadows = [self._side(shadow_frac, self._nothing if is_twin else self.seen) for _ in Arm if shadows]
-        self._twin_since: dict[Arm, int] = dict.fromkeys(Arm, 0) if shadows and is_twin else {}
-        self._may_join = shadows and is_twin
+        self._sees_all = shadow_frac >= 1.0
+        self._shadows: dict[Arm, Side] = {}  # those that are, or were, simulated by themselves
+        if shadows and not self._sees_all:
+            self._shadows = {arm: self._side(shadow_frac, self.seen) for arm in Arm}
+        self._twin_since: dict[Arm, int] = dict.fromkeys(Arm, 0) if shadows and self._sees_all else {}
         self._resting: set[Arm] = set()
         self._in_force: dict[Arm, HazardRules | None] = dict.fromkeys(Arm)
         self._clock = np.zeros(N_CLOCK, np.int64)
@@ -187,7 +139,8 @@ class LearnedCache:
         offsets = self._stream.offsets
         first = 0 if self.config.timing is Timing.SERVICE else start  # what runs since long may finish only now
         self.history = with_room(self.history, int(offsets[stop] - offsets[start]) + self._unfinished_blocks(first))
-        shadows = tuple(self._shadows) or (self.live._replace(takes=self._nothing),) * len(Arm)
+        idle = self.live._replace(takes=self._nothing)
+        shadows = tuple(self._shadows.get(arm, idle) for arm in Arm)
         common = (self._stream, self.live, shadows, self.history, self._model, self._none)
         if self.config.timing is Timing.SERVICE:
             state = (self._clock, self._wait_ns, self._finish_ns, self._running)
@@ -211,8 +164,8 @@ class LearnedCache:
 
     def shadow(self, arm: Arm) -> Side:
         """A shadow, whose counts are up to date; its tiers are only if it goes its own way."""
-        shadow = self._shadows[arm]
-        if arm in self._twin_since:
+        shadow = self._shadows.get(arm, self.live)
+        if arm in self._twin_since and shadow is not self.live:
             rows = slice(self._twin_since[arm], self.position)
             np.copyto(shadow.out[rows], self.live.out[rows])
         return shadow
@@ -238,14 +191,14 @@ class LearnedCache:
         if arm is not self.arm:
             self._part(arm)
         if arm not in self._twin_since:
-            self._govern(self._shadows[arm], rules, _BOTH)
+            self._govern(self._shadows[arm], rules, BOTH_TIERS)
         if arm is self.arm:
-            self._govern(self.live, rules, _BOTH)
+            self._govern(self.live, rules, BOTH_TIERS)
         return begins
 
     def rest(self, arm: Arm) -> None:
         """A way's shadow is not simulated until something else is learned for it: the live cache stands in for it."""
-        if self._may_join and arm not in self._twin_since:
+        if self._sees_all and arm not in self._twin_since:
             self._join(arm)
             self._resting.add(arm)
 
@@ -254,10 +207,10 @@ class LearnedCache:
         self._part(self.arm)
         self.obey(self._in_force[arm])
         self.arm = arm
-        if self._may_join and arm is not Arm.LRU:  # LRU's own shadow stays what it would have been all along
+        if self._sees_all and arm is not Arm.LRU:  # LRU's own shadow stays what it would have been all along
             self._join(arm)
 
-    def obey(self, rules: HazardRules | None, governed: tuple[Tier, ...] = _BOTH) -> None:
+    def obey(self, rules: HazardRules | None, governed: tuple[Tier, ...] = BOTH_TIERS) -> None:
         """The live cache obeys rules on the governed tiers; none = LRU, as on its other tiers."""
         self._govern(self.live, rules, governed)
 
@@ -269,48 +222,20 @@ class LearnedCache:
         """A shadow for which the live cache stood goes its own way from here, with all that that has."""
         if arm not in self._twin_since:
             return
-        shadow, live = self.shadow(arm), self.live
+        live, counts = self.live, self.shadow(arm).out
         del self._twin_since[arm]
         self._resting.discard(arm)
-        np.copyto(shadow.reserved, live.reserved)
-        for tier, same in ((shadow.device, live.device), (shadow.host, live.host), (shadow.disk, live.disk)):
-            _copy_into(tier, same)
-        self._shadows[arm] = shadow._replace(takes=self.seen)
+        self._shadows[arm] = live._replace(
+            device=_copied(live.device),
+            host=_copied(live.host),
+            disk=_copied(live.disk),
+            out=counts.copy() if counts is live.out else counts,
+            reserved=live.reserved.copy(),
+            takes=self.seen,
+        )
 
     def _govern(self, side: Side, rules: HazardRules | None, governed: tuple[Tier, ...]) -> None:
-        rules = None if rules is None else rules.for_stores(self.config.store_mode)
-        stores_later = self.config.store_mode is not StoreMode.EAGER
-        of_device, of_host = (rules if tier in governed else None for tier in _BOTH)
-        if of_device is None:
-            self._line_up(side.device, side.device, apart=False)
-        else:
-            self._rank(side.device, side.device, Tier.DEVICE, of_device)
-        if not side.host.ints[CAPACITY]:
-            return
-        if of_host is None:
-            joint = of_device is None and stores_later and self._write_ns == 0.0
-            self._line_up(side.host, side.device, apart=joint)
-        else:
-            self._rank(side.host, side.device, Tier.HOST, of_host)
-
-    def _rank(self, state: TierState, nearer: TierState, tier: Tier, rules: HazardRules) -> None:
-        was_lru = state.ints[KIND] != CLASS_HAZARD
-        state.ints[KIND] = CLASS_HAZARD
-        _put_in_force(state, tier, rules, self._values_ns)
-        if was_lru:
-            _kernels.take_over(state, nearer)
-        _kernels.reorder_all(state)
-
-    def _line_up(self, state: TierState, nearer: TierState, *, apart: bool) -> None:
-        if state.ints[KIND] != CLASS_HAZARD and state.params[APART] == apart:
-            return
-        n = self.trace.n_blocks
-        residents = np.flatnonzero(state.nodes[:n, WHERE] != ABSENT)
-        idle_ns, depth = self.history.shared[residents, IDLE_SINCE_NS], state.nodes[residents, DEPTH]
-        residents = residents[np.lexsort((-depth, idle_ns))]
-        state.ints[KIND] = LRU if nearer is state else JOINT_LRU
-        state.params[APART] = apart
-        _kernels.line_up(state, residents, (nearer.nodes[residents, WHERE] != ABSENT).astype(np.uint8))
+        govern(side, rules, governed, self.config.store_mode, self._values_ns)
 
     def _unfinished_blocks(self, first: int) -> int:
         if self.config.timing is not Timing.SERVICE:
@@ -321,16 +246,15 @@ class LearnedCache:
     def _side(self, frac: float, takes: npt.NDArray[np.uint8]) -> Side:
         disk = make_tiers(self.trace, self.config, self.costs)[2]
         device = self._learned_tier(self._scaled(self.config.device_blocks, frac))
-        device.ints[KIND] = LRU
         host_blocks = self._scaled(self.config.host_blocks, frac)
         host = self._learned_tier(host_blocks) if host_blocks else tiers.empty_tier()
-        host.ints[KIND] = JOINT_LRU if host_blocks else LRU
-        host.params[APART] = self.config.store_mode is not StoreMode.EAGER and self._write_ns == 0.0
         host.params[WRITE_NS], host.params[WRITE_BURST_NS] = self._write_ns / frac, self._write_burst_ns
         began_ns = int(self._stream.arrival_ns[0]) if self.trace.n_requests else 0
         host.ints[WRITTEN_UP_TO_NS] = host.ints[BUDGET_BEGAN_NS] = began_ns
         out = np.zeros((self.trace.n_requests, columns.N_COLUMNS), np.int32)
-        return Side(device, host, disk, out, np.zeros(1, np.int64), takes, self._rules)
+        side = Side(device, host, disk, out, np.zeros(1, np.int64), takes, self._rules)
+        begin_as_lru(side, self.config.store_mode)
+        return side
 
     @staticmethod
     def _scaled(blocks: int, frac: float) -> int:
@@ -354,30 +278,10 @@ def _in_ns(write: WriteBudget | None, block_bytes: int) -> tuple[float, float]:
     return block_bytes / write.bytes_per_s * NS_PER_S, write.burst_s * NS_PER_S
 
 
-def _copy_into(state: TierState, original: TierState) -> None:
-    for name in TierState._fields:
-        into, given = getattr(state, name), getattr(original, name)
-        if into is not given:  # the blocks' past is one for all
-            np.copyto(into, given)
-
-
-def _put_in_force(state: TierState, tier: Tier, rules: HazardRules, values_ns: npt.NDArray[np.int64]) -> None:
-    state.params[ADMISSION] = 1.0 if rules.marginal and tier is Tier.HOST else 0.0
-    state.params[TICK_NS] = round(rules.tick_s * NS_PER_S)
-    _rank_by(state, rules, values_ns)
-    state.params[COPY_FACTOR] = rules.copy_factor if tier is Tier.HOST else 1.0
-    state.params[EDGES : EDGES + N_EDGES] = rules.packed.edges_ns
-    gains = rules.packed.gains if tier is Tier.HOST else rules.device_gains
-    state.floats[GAINS : GAINS + gains.size] = gains.ravel()
-
-
-def _rank_by(state: TierState, rules: HazardRules, values_ns: npt.NDArray[np.int64]) -> None:
-    """The form of the keys, and what the seconds at stake contribute to them by depth."""
-    if rules.form is RankForm.HAZARD:
-        state.params[SCALE_NS], state.terms[:] = 0.0, values_ns
-        return
-    scale_ns = state.params[SCALE_NS] = rules.packed.scale_ns
-    _kernels.fill_value_shifts(scale_ns, values_ns, state.terms)
+def _copied(state: TierState) -> TierState:
+    """A tier with the same content; what all tiers know of the blocks' past is one for all."""
+    own = {name: getattr(state, name).copy() for name in TierState._fields if name != "shared"}
+    return state._replace(**own)
 
 
 def _history_of(trace: Trace, window_rows: int, forget_s: float, hints: Hints) -> History:

@@ -16,7 +16,7 @@ from autotune.core.types import StoreMode, Tier
 from autotune.sim import tiers
 from autotune.sim.columns import EVICTED_DEVICE, EVICTED_HOST, STORED, STORED_DISK
 from autotune.sim.config import CacheConfig
-from autotune.sim.learned import HazardRules, Hints
+from autotune.sim.learned_rules import HazardRules, Hints
 from autotune.sim.reference import ReferenceCache
 
 _LRU = PolicySpec("lru")

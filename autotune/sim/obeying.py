@@ -10,10 +10,10 @@ from autotune.core.trace import Trace
 from autotune.core.types import Admission, EngineSemantics, Tier
 from autotune.sim.client_hints import hints_of
 from autotune.sim.config import CacheConfig
-from autotune.sim.learned import HazardRules, Hints, LearnedCache
+from autotune.sim.governing import BOTH_TIERS
+from autotune.sim.learned import LearnedCache
+from autotune.sim.learned_rules import HazardRules, Hints
 from autotune.sim.result import CacheResult
-
-BOTH_TIERS = (Tier.DEVICE, Tier.HOST)
 
 
 def simulate_rules(

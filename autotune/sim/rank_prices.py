@@ -16,8 +16,8 @@ from autotune.core.types import RankForm, Tier
 from autotune.core.units import NS_PER_S
 from autotune.sim.columns import EVICTED_DEVICE, EVICTED_HOST
 from autotune.sim.config import CacheConfig
-from autotune.sim.learned import HazardRules, Hints
 from autotune.sim.learned_loop import Side
+from autotune.sim.learned_rules import HazardRules, Hints
 from autotune.sim.obeying import obeying_cache
 
 MOMENTS = 64

@@ -18,8 +18,8 @@ from autotune.core.types import Tier
 from autotune.sim import tiers
 from autotune.sim.client_hints import hints_of
 from autotune.sim.config import CacheConfig
-from autotune.sim.learned import HazardRules, Hints
 from autotune.sim.learned_reference import facts_of
+from autotune.sim.learned_rules import HazardRules, Hints
 from autotune.sim.prepare import make_result
 from autotune.sim.stream import make_stream, without_partial_blocks
 from autotune.sim.vllm_decisions import VllmDecisions, decisions_of

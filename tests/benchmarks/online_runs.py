@@ -20,7 +20,7 @@ from autotune.core.types import Arm, StoreMode, Timing
 from autotune.online.settings import OnlineSettings
 from autotune.online.simulate import OnlineResult, simulate_online
 from autotune.sim.engine import simulate_cache
-from autotune.sim.learned import Hints
+from autotune.sim.learned_rules import Hints
 from autotune.traces.recording import write_recording
 
 LAZY, EXCLUSIVE = "online, lazy", "online, exclusive"

@@ -18,7 +18,8 @@ from autotune.costs.reuse.calibration import N_BINS, reliability_of
 from autotune.online import loop, measure
 from autotune.online.loop import Learned
 from autotune.sim.config import CacheConfig
-from autotune.sim.learned import Hints, LearnedCache
+from autotune.sim.learned import LearnedCache
+from autotune.sim.learned_rules import Hints
 
 ACCURACY = 0.9
 GROUPS = {

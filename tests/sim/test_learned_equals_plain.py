@@ -17,8 +17,9 @@ from autotune.core.state import WHERE
 from autotune.core.trace import Trace
 from autotune.core.types import RankForm, StoreMode, Tier, Timing
 from autotune.sim.config import CacheConfig
-from autotune.sim.learned import HazardRules, Hints, LearnedCache
+from autotune.sim.learned import LearnedCache
 from autotune.sim.learned_reference import LearnedReference
+from autotune.sim.learned_rules import HazardRules, Hints
 from autotune.sim.prepare import make_result
 from autotune.sim.result import CacheResult
 from autotune.sim.stream import without_partial_blocks

@@ -12,7 +12,8 @@ from autotune.core.trace import Trace
 from autotune.core.types import Arm, RankForm, StoreMode, Tier, Timing
 from autotune.sim.config import CacheConfig
 from autotune.sim.joint_lru import simulate_joint_lru
-from autotune.sim.learned import HazardRules, LearnedCache
+from autotune.sim.learned import LearnedCache
+from autotune.sim.learned_rules import HazardRules
 from autotune.testing.reuse import example_reuse_model
 from autotune.testing.streams import make_costs
 

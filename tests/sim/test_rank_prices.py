@@ -17,8 +17,10 @@ from autotune.core.trace import Trace
 from autotune.core.types import RankForm, StoreMode, Tier, Timing
 from autotune.core.units import NS_PER_S
 from autotune.sim.config import CacheConfig
-from autotune.sim.learned import HazardRules, LearnedCache
-from autotune.sim.obeying import BOTH_TIERS, rules_of
+from autotune.sim.governing import BOTH_TIERS
+from autotune.sim.learned import LearnedCache
+from autotune.sim.learned_rules import HazardRules
+from autotune.sim.obeying import rules_of
 from autotune.sim.rank_prices import marginal_ranks, next_to_leave
 from autotune.testing.documents import example_learned_document
 from autotune.testing.streams import Ask, make_costs, make_trace

@@ -140,7 +140,7 @@ def learned(
     from autotune.core.reuse import gain_table, pack
     from autotune.core.types import RankForm, StoreMode
     from autotune.sim.config import CacheConfig
-    from autotune.sim.learned import HazardRules
+    from autotune.sim.learned_rules import HazardRules
     from autotune.sim.vllm_learned import learned_vllm_decisions
     from autotune_policies.engines.live.rules import HostRules
 

@@ -145,5 +145,9 @@ class Guard:
         return self._savings[beside, arm].periods >= self._settings.min_periods
 
     def _reason(self) -> str:
-        gains = (f"{self.gain_frac(arm):+.2%} ({arm.form})" for arm in self._learned)
-        return f"what was learned saves {' or '.join(gains)} of LRU's seconds"
+        return f"what was learned saves {' or '.join(map(self._told, self._learned))} of LRU's seconds"
+
+    def _told(self, arm: Arm) -> str:
+        saving, lru_s = self._savings[Arm.LRU, arm], self._lru_s.mean()[0]
+        error = saving.mean()[1] / lru_s if saving.periods and lru_s > 0.0 else 0.0
+        return f"{self.gain_frac(arm):+.2%} ± {error:.2%} ({arm.form})"

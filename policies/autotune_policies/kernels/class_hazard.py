@@ -159,7 +159,7 @@ def remove(s: TierState, b: int) -> None:
     s.nodes[b, WHERE] = ABSENT
 
 
-@compiled
+@step
 def _next_victim(s: TierState) -> int:
     """The block that would leave next, which then is the root of the heap; -1 if none may leave.
 

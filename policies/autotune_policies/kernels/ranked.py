@@ -242,7 +242,7 @@ def remove(s: TierState, b: int) -> None:
     _become_ghost(s, b)
 
 
-@compiled
+@step
 def next_victim(s: TierState) -> int:
     """The block that would leave next, which then is the root of the heap; -1 if none may leave.
 

@@ -8,17 +8,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from autotune.core.costs import CostProfile
-from autotune.core.reuse.gain import gain_table
-from autotune.core.reuse.packed import pack
 from autotune.core.trace import Trace
-from autotune.core.types import Arm, RankForm
+from autotune.core.types import Arm
 from autotune.costs.reuse.boosting import load_trainer
 from autotune.online import measure
 from autotune.online.loop import Evidence, Learned, OnlineLoop, Step
+from autotune.online.past import rules_for
 from autotune.online.settings import OnlineSettings
 from autotune.sim.config import CacheConfig
 from autotune.sim.learned import LearnedCache
-from autotune.sim.learned_rules import HazardRules, Hints
+from autotune.sim.learned_rules import Hints
 from autotune.sim.result import CacheResult
 
 STEP_REQUESTS = 64
@@ -145,11 +144,10 @@ def _put_in_force(cache: LearnedCache, loop: OnlineLoop, run: _Run, settings: On
     waiting = run.waiting
     if waiting is None or cache.now_s() < waiting.in_force_at_s:
         return
-    packed = pack(waiting.model, waiting.device_age_s)
     run.waiting, run.in_force = None, waiting
-    rules = HazardRules(packed, gain_table(waiting.model, 0.0), waiting.tick_s, settings.copy_factor_in_force)
-    cache.know(packed)
-    begun = [arm for arm in settings.arms if cache.learn(arm, replace(rules, form=RankForm[arm.name]))]
+    rules = rules_for(waiting, settings.copy_factor_in_force)
+    cache.know(rules.packed)
+    begun = [arm for arm in settings.arms if arm.form and cache.learn(arm, replace(rules, form=arm.form))]
     loop.begin_comparison(begun)
 
 

@@ -137,8 +137,7 @@ class LearnedCache:
         """Requests up to ``stop`` (exclusive); at the end of the trace all that still runs finishes too."""
         start, stop = self.position, min(stop, self.trace.n_requests)
         offsets = self._stream.offsets
-        first = 0 if self.config.timing is Timing.SERVICE else start  # what runs since long may finish only now
-        self.history = with_room(self.history, int(offsets[stop] - offsets[start]) + self._unfinished_blocks(first))
+        self.history = with_room(self.history, int(offsets[stop] - offsets[start]) + self._unfinished_blocks())
         idle = self.live._replace(takes=self._nothing)
         shadows = tuple(self._shadows.get(arm, idle) for arm in Arm)
         common = (self._stream, self.live, shadows, self.history, self._model, self._none)
@@ -237,7 +236,8 @@ class LearnedCache:
     def _govern(self, side: Side, rules: HazardRules | None, governed: tuple[Tier, ...]) -> None:
         govern(side, rules, governed, self.config.store_mode, self._values_ns)
 
-    def _unfinished_blocks(self, first: int) -> int:
+    def _unfinished_blocks(self) -> int:
+        """Blocks of requests that still run, which may finish only now."""
         if self.config.timing is not Timing.SERVICE:
             return 0
         running = self._running[: int(self._clock[1])]
